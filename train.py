@@ -26,6 +26,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -174,6 +175,7 @@ class Training:
         # which order a gradient is summed. Without this pass a resumed run would round its first step otherwise.
         self.model(self.images[:1]).sum().backward()
         self.optimizer.zero_grad()
+        self.began = time.time()
         self.signals: list[int] = []  # a handler must not start a collective
         for number in (signal.SIGTERM, signal.SIGUSR1):
             signal.signal(number, lambda number, frame: self.signals.append(number))
@@ -233,6 +235,10 @@ class Training:
             state = {name: getattr(self, name) for name in POSITION} | {"setup": self.setup, "random": random}
             state |= {"model": self.model.module.state_dict(), "optimizer": self.optimizer.state_dict()}
             path.parent.mkdir(parents=True, exist_ok=True)
+            for left in self.folder.glob(f".{path.name}.{'[0-9a-f]' * 8}.tmp"):
+                with suppress(FileNotFoundError):  # another run takes it away
+                    if left.stat().st_mtime < self.began:  # of a run that was killed while it wrote
+                        left.unlink()
             draft = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
             with draft.open("xb") as file:  # from here on it is this rank's
                 try:

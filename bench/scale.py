@@ -31,6 +31,7 @@ from ddpkit.console.writer import Screen
 from ddpkit.diagnosis.outcome import Outcome
 from ddpkit.execution import executor
 from ddpkit.launchers.plan import Plan, Proc, Step
+from ddpkit.node.supervision.clock import Clock
 from ddpkit.run.log_files import LogFiles
 from ddpkit.transports.channel import Channel, Heartbeat
 from ddpkit.transports.protocol import ASK
@@ -125,7 +126,9 @@ def run(
         for _, there in pairs:
             there.close()
         heart = Heartbeat(30.0)
-        channels = [Channel(host, SocketStream(here), 30.0) for host, (here, _) in zip(hosts, pairs, strict=True)]
+        channels = [
+            Channel(host, SocketStream(here), 30.0, Clock()) for host, (here, _) in zip(hosts, pairs, strict=True)
+        ]
         try:
             for channel in channels:
                 channel.open(time.monotonic() + START_LIMIT)

@@ -6,7 +6,6 @@ import gc
 import os
 import signal
 import sys
-from typing import Any
 
 COLLECT_AFTER = 20_000  # new objects. With Python's own 700, the imports alone have 50 collections
 
@@ -29,8 +28,9 @@ def main() -> None:
         print(f"ddpkit {__version__}")
         return
     if "_DDPKIT_COMPLETE" in os.environ:
-        _complete(sys.argv[1:])
-        return
+        from ddpkit.cli import completion
+
+        sys.exit(completion.print_candidates())
     gc.set_threshold(COLLECT_AFTER)
     from ddpkit.cli.app import run
 
@@ -39,19 +39,6 @@ def main() -> None:
     # The result is known. Python takes its handlers away before it ends, and one more Ctrl-C would then be the result.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.exit(code)
-
-
-def _complete(words: list[str]) -> None:
-    """A shell asks how the last word may go on."""
-    from ddpkit.cli import candidates
-
-    def commands() -> dict[str, Any]:
-        from ddpkit.cli import setup
-
-        return setup.commands()
-
-    text = "".join(f"{each}\n" for each in candidates.list_candidates(words or [""], commands))
-    sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
 
 
 if __name__ == "__main__":

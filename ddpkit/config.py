@@ -274,6 +274,12 @@ def seconds(value: object, label: str) -> float:
     return number
 
 
+def parse_duration(text: str) -> float | None:
+    """Read 90, 90s, 10m, 2h or 1d as seconds; None for another text."""
+    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,3})?)([smhd]?)", text)
+    return float(match[1]) * {"m": 60, "h": 3600, "d": 86400}.get(match[2], 1) if match else None
+
+
 def inherit_variable(name: str, environ: Mapping[str, str]) -> str:
     """Return the value that a variable has here, to pass it on. Raises UsageError."""
     check_env_name(name)
@@ -584,6 +590,7 @@ class LaunchSettings:
     replica: Replica | None = None  # of a role, which these settings are for
     function: bytes = field(default=b"", repr=False)  # of `ddpkit.call`, pickled
     held: str = ""  # the id of the hold that the launch uses; empty: none
+    in_job: str = ""  # the id of the job of SLURM whose nodes its steps reach; empty: they are reached otherwise
 
     @property
     def has_roles(self) -> bool:

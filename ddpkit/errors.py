@@ -4,7 +4,7 @@
 |---------|----------------|----------------------------------------------------------------------------|
 | 0       |                | success                                                                    |
 | 121     | UsageError     | the request is wrong; nothing was started                                  |
-| 122     | PreflightError | a check failed, and nothing was started; also `ddpkit test` and `bench`    |
+| 122     | PreflightError | a check failed, and nothing was started; also `test`, `bench` and `drill`  |
 | 123     | LaunchError    | a node cannot be reached, or it or the scheduler refused to start the run  |
 | 124     |                | no progress: `hang_action = "end"` ended the run                           |
 | 125     | DdpkitError    | any other error of ddpkit; also EnvError, and a node that was lost         |

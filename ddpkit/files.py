@@ -18,11 +18,13 @@ from ddpkit.node.owned import (
     administrators,
     adopt_directory,
     check_replaceable,
+    check_way,
     create_file,
     create_whole,
     group_name,
     is_owned,
     is_private_group,
+    links_on_way,
     make_directory,
     make_plain_directory,
     open_for_append,
@@ -102,9 +104,10 @@ def append(path: Path, content: str | bytes, mode: int = 0o644) -> None:
 def make_directories(path: Path, mode: int = 0o755) -> None:
     """Make a directory and those above it, where they are not there. Whatever the umask, others may not write to them.
 
-    Raises OSError.
+    Raises OSError, also where another user put a link on the way: see `owned.check_way`.
     """
     path = path.absolute()
+    check_way(os.fspath(path))
     for each in reversed([path, *path.parents]):
         if not each.is_dir():
             each.mkdir(mode, exist_ok=True)
@@ -161,7 +164,6 @@ def open_to_read(path: Path, *, follow: bool = False, pipes: bool = False) -> in
 # Debian and Red Hat make it for each user (umask 002 is the default there, and Debian's ssh accepts it).
 
 LIMIT = 1 << 20  # bytes; a file of settings or hosts is far smaller
-_LINKS = 40  # as the kernel
 
 
 class TrustProblem(NamedTuple):
@@ -229,21 +231,7 @@ def _owners() -> set[int]:
 
 def _check_links(path: Path) -> TrustProblem | None:
     """Check the owner of each link on the way to a file: whoever owns one chooses the file. Raises OSError."""
-    at, todo, links = "/", list(reversed(path.absolute().parts[1:])), 0
-    while todo:
-        part = todo.pop()
-        here = os.path.dirname(at) if part == ".." else f"{at.rstrip('/')}/{part}"  # noqa: PTH120 - text, not files
-        facts = os.lstat(here)
-        if not stat.S_ISLNK(facts.st_mode):
-            at = here
-            continue
-        links += 1
-        if links > _LINKS:
-            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
-        problem = _check_owner(Path(here), facts)
-        if problem:
+    for link, facts in links_on_way(os.fspath(path)):
+        if problem := _check_owner(Path(link), facts):
             return problem
-        target = Path(here).readlink()
-        at = "/" if target.is_absolute() else at
-        todo += reversed(target.parts[1:] if target.is_absolute() else target.parts)
     return None

@@ -13,6 +13,7 @@ import glob
 import os
 import select
 import shutil
+import signal
 import stat
 import subprocess
 import threading
@@ -29,6 +30,7 @@ from ddpkit.files import make_directories, write_atomically
 
 COMMAND_TIMEOUT = 30.0  # seconds; a command may wait for its controller
 END_TIME = 10.0  # seconds after SIGTERM, then SIGKILL
+WRITE_LIMIT = 5.0  # seconds that a running program may accept no input
 NOT_RUN = 127  # exit codes of a shell for a command that could not run, and of `timeout` for one that did not end
 TIMED_OUT = 124
 
@@ -47,15 +49,16 @@ class Reply:
 def run_command(argv: Sequence[str], env: Mapping[str, str] | None = None, timeout: float = COMMAND_TIMEOUT) -> Reply:
     """Run a command to its end. `env` replaces the environment; `timeout` is in seconds. Raises nothing."""
     try:
-        done = subprocess.run(
+        # With a group of its own: what the command has started may hold its output open when it is ended.
+        process = subprocess.Popen(
             argv,
             env=env,
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            timeout=timeout,
-            check=False,
+            start_new_session=True,
         )
     except OSError as problem:
         path = (os.environ if env is None else env).get("PATH")
@@ -65,11 +68,29 @@ def run_command(argv: Sequence[str], env: Mapping[str, str] | None = None, timeo
             error = f"{argv[0]} not found on {os.uname().nodename}"
             return Reply(exit_code=NOT_RUN, error=error, missing=True)
         return Reply(exit_code=NOT_RUN, error=f"{argv[0]}: {problem.strerror}")
+    try:
+        output, errors = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired as problem:
+        _end_group(process)
         written = " ".join(decode(problem.stderr).split())
         error = f"{argv[0]} did not answer in {timeout:g} s, and was ended{': ' + written if written else ''}"
         return Reply(exit_code=TIMED_OUT, error=error, timed_out=True)
-    return Reply(exit_code=done.returncode, output=done.stdout, error=" ".join(done.stderr.split()))
+    except BaseException:
+        _end_group(process)
+        raise
+    return Reply(exit_code=process.returncode, output=output, error=" ".join(errors.split()))
+
+
+def _end_group(process: subprocess.Popen[str]) -> None:
+    """End a command with what it has started, and give up its output: a process that left the group may hold it."""
+    if process.poll() is None:  # else its number may be another's
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(END_TIME)
+    for stream in (process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()
 
 
 class LostError(OSError):
@@ -88,8 +109,11 @@ class Stream(Protocol):
     @property
     def ended(self) -> bool: ...
 
-    def write(self, data: bytes) -> None:
-        """Send all of it; to a program that has ended it does nothing."""
+    def write(self, data: bytes, limit: float = WRITE_LIMIT) -> None:
+        """Send all of it; to a program that has ended it does nothing.
+
+        Raises OSError where the program takes none of it for `limit` seconds, or the stream is closed.
+        """
 
     def read(self, seconds: float) -> tuple[bytes, bytes]:
         """Wait at most so long. Return new output and error output. Raises EOFError after the end of both."""
@@ -178,21 +202,37 @@ class _LocalStream:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,  # a Ctrl-C of the terminal is not for it
+            bufsize=0,
         )
+        assert self._process.stdin is not None
         assert self._process.stdout is not None
         assert self._process.stderr is not None
         self._open = [self._process.stdout.fileno(), self._process.stderr.fileno()]
         self._output = self._open[0]
+        self._input = self._process.stdin.fileno()
+        os.set_blocking(self._input, False)
+        self._writing = threading.Lock()
+        self._closed = False
 
     @property
     def ended(self) -> bool:
         return self._process.poll() is not None
 
-    def write(self, data: bytes) -> None:
-        assert self._process.stdin is not None
-        with suppress(BrokenPipeError):
-            self._process.stdin.write(data)
-            self._process.stdin.flush()
+    def write(self, data: bytes, limit: float = WRITE_LIMIT) -> None:
+        poll = select.poll()
+        with self._writing, suppress(BrokenPipeError):
+            until = time.monotonic() + limit
+            poll.register(self._input, select.POLLOUT)
+            while data:
+                if self._closed:
+                    raise OSError(errno.EBADF, "its input is closed")
+                if time.monotonic() > until:
+                    raise OSError(errno.ETIMEDOUT, f"it accepted no input for {limit:.0f} s")
+                try:
+                    data = data[os.write(self._input, data) :]
+                    until = time.monotonic() + limit
+                except BlockingIOError:
+                    poll.poll(100)
 
     def read(self, seconds: float) -> tuple[bytes, bytes]:
         if not self._open:
@@ -212,10 +252,12 @@ class _LocalStream:
         return output, errors
 
     def close(self, patience: float) -> None:
-        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
-            if stream is not None:
-                with suppress(OSError):
-                    stream.close()
+        self._closed = True  # ends a write
+        with self._writing:
+            for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
+                if stream is not None:
+                    with suppress(OSError):
+                        stream.close()
         try:
             self._process.wait(patience)
         except subprocess.TimeoutExpired:

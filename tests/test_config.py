@@ -72,6 +72,7 @@ def test_keywords_are_the_settings() -> None:
         "groups",
         "held",
         "host",
+        "in_job",
         "inherited",
         "sources",
         "file",

@@ -63,7 +63,7 @@ def names_nodes(line: str) -> bool:
 
 
 # Commands that start ranks; a dry run of them needs nothing but the nodes, where there are any.
-STARTS = ("launch", "hold", "test", "bench")
+STARTS = ("launch", "hold", "test", "bench", "drill")
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_commands_parse(
         assert app.run(words) == 0, capsys.readouterr()
         return
     done = ddpkit(*words)
-    if words[0] in of_ranks:
+    if words[0] in of_ranks or "--slow" in words:
         assert "has no running ranks" in done.stderr  # that run has ended
         return
     assert done.returncode == 0, done.stderr

@@ -33,6 +33,7 @@ OUTPUTS = {
     "bench": "tests/test_docs_blocks.py",
     "watching": "tests/test_docs_blocks.py",
     "top": "tests/monitor/test_top.py",
+    "who is slow": "tests/monitor/test_slow.py",
     "lost to waiting": "tests/test_docs_blocks.py",
     "not needed": "tests/test_docs_blocks.py",
     "action": "tests/test_docs_blocks.py",

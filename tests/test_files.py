@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
 from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import pytest
 
-from ddpkit.files import append, read_bounded, read_tail, write_atomically
+from ddpkit.files import append, create, make_directories, make_directory, read_bounded, read_tail, write_atomically
+from ddpkit.run.record import Attempt, AttemptsFile, Rules, load_attempts
 
 
 def test_a_file_is_replaced(tmp_path: Path) -> None:
@@ -38,6 +44,52 @@ def test_what_cannot_be_written_leaves_the_old_file_and_no_draft(
     assert [each.name for each in tmp_path.iterdir()] == ["run.json"]
     with pytest.raises(OSError, match="No such file"):
         write_atomically(tmp_path / "gone" / "run.json", "one")
+
+
+def killed_at(number: int, write: Callable[[], None]) -> bool:
+    """Call `write` in a fork that kills itself before or after a call of the system; False: it came to its end."""
+    calls = count()
+
+    def kill(_: object, event: str, function: object) -> None:
+        of_system = getattr(function, "__module__", "") == "posix" or getattr(function, "__name__", "") == "write"
+        if event.startswith("c_") and of_system and next(calls) == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    pid = os.fork()
+    if pid == 0:
+        try:
+            sys.setprofile(kill)
+            write()
+        finally:
+            os._exit(0)
+    return os.waitpid(pid, 0)[1] == signal.SIGKILL
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_whoever_writes_the_attempts_of_a_job_and_is_killed_leaves_the_old_file_or_the_new_one(
+    first: bool, tmp_path: Path
+) -> None:
+    rules = Rules(
+        retries=1, retry_codes=(), stop_codes=(), progress="", metrics="", bad_nodes="", workdir=".", command=("x",)
+    )
+    old = AttemptsFile(rules=rules, nodes=1, hosts=("node1",))
+    new = replace(old, attempts=(Attempt(number=1, hosts=("node1",), started=1.0, verdict="x" * 10_000),))
+    seen = []
+    for number in count():
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        if not first:
+            old.save(folder)
+        killed = killed_at(number, lambda folder=folder: new.save(folder))  # type: ignore[misc]
+        seen.append(load_attempts(folder))
+        assert seen[-1] in (new, None if first else old)
+        old.save(folder)  # whatever the killed one left is in nobody's way
+        assert load_attempts(folder) == old
+        if not killed:
+            break
+    assert len(seen) > 10
+    assert seen[0] == (None if first else old)
+    assert seen[-1] == seen[-2] == new, "killed after the rename, too"
 
 
 def test_the_end_of_a_file(tmp_path: Path) -> None:
@@ -112,3 +164,43 @@ def test_a_file_of_another_user_is_replaced_only_where_it_is_shared(tmp_path: Pa
     assert path.read_text() == "one"
     write_atomically(path, "two", shared=True)
     assert path.read_text() == "two"
+
+
+OTHER = 12345  # a user
+ACTIONS: dict[str, Callable[[Path], object]] = {
+    "make_directories": make_directories,
+    "make_directory": lambda path: make_directory(str(path), "run"),
+    "create": lambda path: create(path, ""),
+    "append": lambda path: append(path, ""),
+    "write_atomically": lambda path: write_atomically(path, ""),
+    "read_tail": lambda path: read_tail(path, 1),
+}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize(
+    ("mode", "above", "owner", "refused"),
+    [
+        (0o1777, 0, OTHER, True),
+        (0o777, 0, OTHER, True),
+        (0o1777, OTHER, OTHER, False),  # in the directory of this user
+        (0o1777, OTHER, 0, False),
+        (0o755, 0, OTHER, False),  # root put it there
+    ],
+)
+def test_no_link_that_others_planted_leads_anywhere(
+    tmp_path: Path, action: str, mode: int, above: int, owner: int, refused: bool
+) -> None:
+    shared, target, link = tmp_path / "scratch", tmp_path / "target", tmp_path / "scratch/logs"
+    for each in (shared, target):
+        each.mkdir()
+    if action == "read_tail":
+        (target / "inner").write_text("x")
+    link.symlink_to(target)
+    os.lchown(link, owner, owner)
+    os.chown(shared, above, above)
+    shared.chmod(mode)
+    with pytest.raises(OSError, match=f"user {OTHER} put the link {link}") if refused else nullcontext():
+        ACTIONS[action](link / "inner")
+    assert [each.name for each in target.iterdir()] == ([] if refused and action != "read_tail" else ["inner"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from program import wait_until
 
 from ddpkit import machine
 from ddpkit.machine import HERE, NOT_RUN, TIMED_OUT, run_command
+from ddpkit.run.launcher_process import process_state
 
 
 def test_an_end_has_its_code_and_both_outputs() -> None:
@@ -52,6 +54,14 @@ def test_a_command_that_does_not_answer_is_ended_and_its_words_are_kept() -> Non
     assert reply.error == f"{sys.executable} did not answer in 3 s, and was ended: controller is down"
 
 
+def test_what_a_command_has_started_ends_with_it(tmp_path: Path) -> None:
+    """A site's scontrol may be a script around the real one."""
+    script = f"sleep 600 & echo $! > {tmp_path}/pid; wait"
+    assert run_command(["sh", "-c", script], timeout=3.0).error == "sh did not answer in 3 s, and was ended"
+    pid = int((tmp_path / "pid").read_text())
+    wait_until(lambda: process_state(pid) in ("", "Z"), "the command's child lives")
+
+
 def test_a_program_that_ignores_sigterm_is_killed_and_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "END_TIME", 0.1)
     text = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
@@ -59,3 +69,31 @@ def test_a_program_that_ignores_sigterm_is_killed_and_not_waited_for(monkeypatch
     assert stream.read(60.0)[0].startswith(b"up")
     stream.close(0.0)
     wait_until(lambda: stream.ended)
+
+
+def test_a_program_that_accepts_no_input_holds_nobody_up() -> None:
+    """As srun, which waits for its controller."""
+    stream = HERE.open(["sleep", "600"], {})
+    with pytest.raises(OSError, match="it accepted no input for 1 s"):
+        stream.write(b"x" * (1 << 20), 1.0)
+    ends: list[str] = []
+
+    def write() -> None:
+        try:
+            stream.write(b"x" * (1 << 20), 600.0)
+        except OSError as error:
+            ends.append(str(error.strerror))
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    stream.close(0.0)
+    writer.join(60.0)
+    assert ends == ["its input is closed"]
+    wait_until(lambda: stream.ended)
+
+
+def test_all_of_a_long_input_arrives() -> None:
+    stream = HERE.open(["sh", "-c", "sleep 0.3; wc -c"], {})
+    stream.write(b"x" * (1 << 20))
+    stream.close(60.0)
+    assert stream.ended

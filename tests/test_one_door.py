@@ -45,9 +45,11 @@ DECLARED = {
     "node.calls.stack_dump: open": "the answer of a rank, a file in memory",
     "node.calls.stack_dump: .truncate": "the answer of a rank, a file in memory",
     "node.rank.rank_responder: open": "the name of its own thread, in /proc/self",
+    "node.drill_fault: os.kill": "a rank that `at_rank` found, by its start: another process with its number gets none",
     # On the launcher.
     "run.launcher_process: os.kill": "the launcher of a run: checked by its start, boot and host",
     "run.launcher_process: signal.pidfd_send_signal": "the launcher of a run: checked by its start, boot and host",
+    "machine: os.killpg": "the group of a command that it started, and has not waited for",
     "transports.protocol: os.killpg": "continues the supervisor that it started, and has not waited for",
     "run.bad_nodes: os.open": "a lock: nothing is written to it",
     "run.tmux: open": "a pipe of its own, by its descriptor",
@@ -199,6 +201,7 @@ ALLOWED = {
     'rm -- "$part.half"',
     # Its own child, or itself.
     "kill -$name $child",
+    "kill -KILL -$$",
     'kill -0 "$child"',
     "kill -$((code - 128)) $$",
     "kill -9 $(cat /proc/$$/task/$$/children)",

@@ -112,7 +112,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
         names = set(archive.namelist())
         about = f"ddpkit-{ddpkit.__version__}.dist-info"
         assert {name for name in names if not name.startswith(f"{about}/")} == {*FILES, CATALOGUE}
-        assert archive.read(CATALOGUE) == built.encode(built.build(built.source_files(), built.CHECKS.read_bytes()))
+        assert archive.read(CATALOGUE) == built.encode(built.build(built.source_files(), built.other_files()))
         assert f"{about}/licenses/LICENSE" in names
         assert "ddpkit = ddpkit.__main__:main" in archive.read(f"{about}/entry_points.txt").decode()
         assert not [each.filename for each in archive.infolist() if stat.S_ISLNK(each.external_attr >> 16)]

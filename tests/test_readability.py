@@ -41,7 +41,7 @@ def test_no_sentence_has_more_than_thirty_words() -> None:
         "ddpkit/cli/",
         "ddpkit/preflight/",
         "/catalogue/",
-        "ddpkit/api.py",
+        "ddpkit/api/",
         "CHANGELOG.md",
         ".sh:",
     ):

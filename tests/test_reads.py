@@ -12,7 +12,7 @@ import pytest
 from conftest import DDPKIT
 
 from ddpkit.console.progress import Metrics
-from ddpkit.execution import named_nodes
+from ddpkit.execution import job
 from ddpkit.files import LIMIT
 from ddpkit.run import metrics
 
@@ -71,9 +71,10 @@ def test_what_somebody_else_remembered_is_not_waited_for(tmp_path: Path) -> None
 
 def test_commands_wait_for_no_pipe(ddpkit: DDPKIT, planted: Path) -> None:
     assert ddpkit("init", "--dry-run").returncode in (0, 121)
-    words = {"_DDPKIT_COMPLETE": "bash"}
-    for line in ("launch -b ssh --hostfile hosts ", "launch -b ssh --hostfile /dev/zero "):
-        done = ddpkit(*line.split(" "), env=words)
+    for file in ("hosts", "/dev/zero"):
+        line = f"ddpkit launch -b ssh --hostfile {file} "
+        env = {"_DDPKIT_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": "6"}
+        done = ddpkit(env=env)
         assert done.returncode == 0, done.stderr
         assert "Traceback" not in done.stderr
 
@@ -86,4 +87,4 @@ def test_a_pipe_is_no_script_and_is_not_waited_for(ddpkit: DDPKIT, planted: Path
 def test_a_program_of_any_size_has_a_digest(tmp_path: Path) -> None:
     (tmp_path / "image.sif").touch()
     os.truncate(tmp_path / "image.sif", 3 * LIMIT + 1)
-    assert named_nodes.digest_of(tmp_path / "image.sif") == hashlib.sha256(bytes(3 * LIMIT + 1)).hexdigest()
+    assert job.digest_of(tmp_path / "image.sif") == hashlib.sha256(bytes(3 * LIMIT + 1)).hexdigest()

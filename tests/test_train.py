@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -281,6 +282,20 @@ def test_no_half_checkpoint_is_left(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.glob("*.pt*")) == [checkpoint(tmp_path, 1).name]
     assert not list(tmp_path.glob(".*"))
     assert differences(before, load(checkpoint(tmp_path, 1))) == []
+
+
+def test_what_a_killed_run_left_half_written_goes_with_the_next_save(tmp_path: Path) -> None:
+    """Only drafts of this script, and of the checkpoint that is written now."""
+    mine = [tmp_path / name for name in (".my.pt.01234567.tmp", ".checkpoint_epoch_00009_step_000000.pt.draft.tmp")]
+    left = tmp_path / f".{checkpoint(tmp_path, 1).name}.0123abcd.tmp"
+    for path in (*mine, left):
+        path.write_bytes(b"x" * 1000)
+        os.utime(path, (1, 1))
+    writes_now = left.with_name(left.name.replace("0123abcd", "89abcdef"))
+    writes_now.touch()
+    os.utime(writes_now, (time.time() + 3600,) * 2)  # another run, which still writes
+    train(1, tmp_path, *SMALL)
+    assert sorted(tmp_path.glob(".*")) == sorted([*mine, writes_now])
 
 
 # ---------------------------------------------------------------- in this process: arithmetic, config, files

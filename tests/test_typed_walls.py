@@ -32,7 +32,7 @@ COLLECT = "from pathlib import Path\n\nfrom ddpkit.config import collect_setting
 EVENTS = "from ddpkit.launchers.events import Event, NoteEvent, StopCommand"
 SAMPLE = "from ddpkit.run.timeline import StatusFile"
 FACTS = "from ddpkit.launchers.node_facts import NodeFacts"
-NODE = "from ddpkit.preflight.node import Node"
+NODE = "from ddpkit.preflight.check import Node"
 WALLS = {
     "a setting": Wall(SETTINGS, "LaunchSettings", "value.NAME", "hang_timeout", "hang_timout"),
     "a setting of one host": Wall(SETTINGS, "LaunchSettings", 'value.host["big"].NAME', "workdir", "wrokdir"),

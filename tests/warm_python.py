@@ -234,7 +234,7 @@ def run_ddpkit(
 
 
 # What most commands import when they are called.
-LAZY = ("ddpkit.cli.candidates", "ddpkit.execution.lifecycle", "ddpkit.execution.prepare", "ddpkit.launchers.registry")
+LAZY = ("ddpkit.execution.lifecycle", "ddpkit.execution.prepare", "ddpkit.launchers.registry")
 
 
 def _umask() -> int:

@@ -21,7 +21,7 @@ class CatalogueHook(BuildHookInterface):  # type: ignore[misc,type-arg,unused-ig
 
         self.folder = TemporaryDirectory()
         made = Path(self.folder.name) / built.NAME
-        made.write_bytes(built.encode(built.build(built.source_files(), built.CHECKS.read_bytes())))
+        made.write_bytes(built.encode(built.build(built.source_files(), built.other_files())))
         build_data["force_include"][str(made)] = f"ddpkit/diagnosis/catalogue/{built.NAME}"
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:

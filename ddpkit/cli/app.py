@@ -98,6 +98,7 @@ COMMANDS = {
         "hold": "Keep nodes and a warm Python for launches.",
         "test": "Check nodes, network, GPUs and ranks before a launch.",
         "bench": "Measure the speed of collectives between the ranks.",
+        "drill": "Inject faults into a short run of a script.",
     },
     "Watch": {
         "ps": "List runs.",
@@ -125,7 +126,8 @@ COMMANDS = {
 # The module of each command: one command imports one of them.
 _MODULES = {
     "launch": "launch",
-    "hold": "hold",
+    "hold": "launch",
+    "drill": "drill",
     **dict.fromkeys(("test", "test-distributed", "bench", "nodes"), "test"),
     **dict.fromkeys(("ps", "status", "logs", "attach", "stop", "rm"), "runs"),
     **dict.fromkeys(("top", "dump"), "live"),
@@ -183,16 +185,19 @@ class LeanGroup(typer.core.TyperGroup):
 app = typer.Typer(
     name="ddpkit",
     help="Start an unmodified PyTorch script on every rank, and report why it failed.",
-    add_completion=False,  # `ddpkit completion` knows more, and bash's `=`
+    add_completion=False,  # `ddpkit completion` prints the function of a shell, and changes no file
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help, at once: the boxes cost as much time as everything else
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
-def option(names: str, text: str, metavar: str | None = None, group: str | None = None) -> Any:
-    """Declare an option: its names, its line in the help, the placeholder of its value, and its group in the help."""
-    return typer.Option(*names.split(), help=text, metavar=metavar, rich_help_panel=group)
+def option(names: str, text: str, metavar: str | None = None, group: str | None = None, complete: Any = None) -> Any:
+    """Declare an option: its names, its line in the help, the placeholder of its value, and its group in the help.
+
+    `complete`: a function of `completion` for its values.
+    """
+    return typer.Option(*names.split(), help=text, metavar=metavar, rich_help_panel=group, autocompletion=complete)
 
 
 JsonFlag = Annotated[bool, option("--json", "Print JSON on standard output.")]
@@ -318,7 +323,7 @@ def _parse_error(error: Any, group: Any, words: list[str]) -> UsageError:
 
 
 # Commands that also take the flags of other launchers.
-_LAUNCHES = ("launch", "hold", "test", "test-distributed", "bench")
+_LAUNCHES = ("launch", "hold", "drill", "test", "test-distributed", "bench")
 
 
 def program(*commands: str) -> Any:

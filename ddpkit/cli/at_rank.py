@@ -12,9 +12,9 @@ import typer
 
 from ddpkit.cli import runs
 from ddpkit.cli.app import LeanCommand, app, note, option
-from ddpkit.cli.live import asked
 from ddpkit.cli.runs import RoleName, RunName
 from ddpkit.errors import UsageError
+from ddpkit.launchers.shell import NOT_FROM_HERE
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from socket import socket
@@ -24,21 +24,15 @@ if TYPE_CHECKING:  # a command imports what it needs when it runs
 RankNumber = Annotated[str, option("--rank", "The rank. [default: 0]", "N")]
 DryRun = Annotated[bool, option("--dry-run", "Print the command, and do not run it.")]
 
-PDB = """\
+PDB = f"{NOT_FROM_HERE}\n"
+PDB += """\
 import sys
 if sys.version_info < (3, 14):
-    hint = "install debugpy for this Python, and add --port 5678"
+    hint = sys.executable + " -m pip install debugpy, then add --port 5678; for the stacks alone: ddpkit dump"
     sys.exit("ddpkit: pdb attaches to Python 3.14 and later, this is %s\\nhint: %s" % (sys.version.split()[0], hint))
 import pdb
 sys.argv[1:] = ["-p", sys.argv[1]]
 pdb.main()
-"""
-DEBUGPY = """\
-import importlib.util, os, sys
-if importlib.util.find_spec("debugpy") is None:
-    sys.exit("ddpkit: debugpy not found\\nhint: %s -m pip install debugpy" % sys.executable)
-words = ["-m", "debugpy", "--listen", "127.0.0.1:" + sys.argv[2], "--pid", sys.argv[1]]
-os.execv(sys.executable, [sys.executable, *words])
 """
 
 
@@ -53,7 +47,7 @@ def shell(
     """Open a shell where a rank runs, or run the command behind `--` there."""
     from ddpkit.monitor.rank_command import run_on_terminal
 
-    place, words = _place(run, rank, role, "shell"), context.obj.script or ()
+    place, words = _place(run, rank, role, "shell", dry=dry_run), context.obj.script or ()
     if dry_run:
         print(place.shown(words, terminal=sys.stdin.isatty()))
         return
@@ -70,15 +64,17 @@ def debug(
 ) -> None:
     """Attach pdb to a rank (Python 3.14), or debugpy. The hang watch pauses meanwhile."""
     from ddpkit.monitor.client import DEBUG_REQUESTS, request_file
-    from ddpkit.monitor.rank_command import listen, run_on_terminal
+    from ddpkit.monitor.rank_command import debugpy_words, listen, run_on_terminal
+    from ddpkit.run.launcher_process import process_start
 
     number = None if port is None else _port(port)
-    place = _place(run, rank, role, "debug")
-    words = ["{python}", "-c", PDB, "{pid}"] if number is None else ["{python}", "-c", DEBUGPY, "{pid}", str(number)]
+    place = _place(run, rank, role, "debug", dry=dry_run)
+    words = ["{python}", "-c", PDB, "{pid}"] if number is None else debugpy_words(number)
     if dry_run:
         print(place.shown(words, terminal=sys.stdin.isatty()))
         return
-    with request_file(place.run, DEBUG_REQUESTS, {"pid": os.getpid()}, required=False):
+    own = {"pid": os.getpid(), "start": process_start(os.getpid())}
+    with request_file(place.run, DEBUG_REQUESTS, own, required=False):
         if number is None:
             sys.exit(run_on_terminal(place, words))
         # Before the debugger is there: it stays in the rank.
@@ -108,23 +104,23 @@ def forward(
     from ddpkit.monitor.rank_command import listen, relay_words
 
     number, here = _port(port), _port(port if local is None else local)
-    place = _place(run, rank, role, "forward")
+    place = _place(run, rank, role, "forward", dry=dry_run)
     if dry_run:
         print(place.shown(relay_words(number), terminal=False))
     else:
         _forward(place, number, listen(here, f"ddpkit forward {number} --local-port {here + 1}"))
 
 
-def _place(run: str | None, rank: str, role: str | None, command: str) -> RankPlace:
+def _place(run: str | None, rank: str, role: str | None, command: str, *, dry: bool) -> RankPlace:
     from ddpkit.monitor.rank_command import find_rank
 
     if not rank.isdecimal() or len(rank) > 9:
         raise UsageError(f"--rank {rank}: not a number", f"ddpkit {command} --rank 0")
-    chosen = asked(runs.choose(run, f"ddpkit {command} {{}}"), role, command)
+    chosen = runs.asked(runs.choose(run, f"ddpkit {command} {{}}"), role, command)
     if len(chosen) > 1:
         name = chosen[0][0]
         raise UsageError(f"{len(chosen)} replicas of run {chosen[0][1].run_id} run", f"add --role {name}")
-    return find_rank(chosen[0][1], int(rank))
+    return find_rank(chosen[0][1], int(rank), dry=dry)
 
 
 def _port(text: str) -> int:

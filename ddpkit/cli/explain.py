@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from ddpkit.cli import look
+from ddpkit.cli import completion, look
 from ddpkit.cli.app import JsonFlag, LeanCommand, app, note, option, print_json
 from ddpkit.cli.look import Force, check_output, write_output
 from ddpkit.cli.runs import RoleName, RunName
 from ddpkit.console.style import Panel
 from ddpkit.diagnosis import read
 from ddpkit.diagnosis.read import LogText
-from ddpkit.errors import DdpkitError, UsageError
+from ddpkit.errors import UsageError
 from ddpkit.files import open_to_read
-from ddpkit.run.log_files import ALL, INDEX
+from ddpkit.run.log_files import INDEX
 from ddpkit.run.state import RunState
 from ddpkit.text import format_age, format_ranges
 
@@ -58,6 +58,7 @@ def explain(
             metavar="[FILE|ID|-]...",
             help="Logs of one run, a run's directory or id, - for standard input, or one catalogue id (port-in-use). "
             "Default: the newest run of this project.",
+            autocompletion=completion.known_failures,
         ),
     ] = None,
     as_json: JsonFlag = False,
@@ -173,6 +174,8 @@ def _texts(names: list[str], read: list[str]) -> Iterator[tuple[str, LogText]]:
             yield "-", _read_file(sys.stdin.buffer, "standard input")
             continue
         paths = _paths(name)
+        if len(paths) > _MANY:
+            note(f"{name}: reads {len(paths)} logs")
         named = Path(name) == paths[0]  # a link that the user typed is meant; one inside a directory may lead anywhere
         unread = []
         for path in paths:
@@ -206,10 +209,9 @@ def _paths(name: str) -> list[Path]:
     path = Path(name)
     try:
         if path.is_dir():
-            merged = path / ALL
             if (path / INDEX).is_file():
                 return [path]
-            logs = [merged] if merged.is_file() else sorted(each for each in path.rglob("*") if each.suffix in _LOGS)
+            logs = sorted(each for each in path.rglob("*") if each.suffix in _LOGS)
             if not logs:
                 raise UsageError(f"{name} holds no log", f"name a file: ls {shlex.quote(name)}")
             return logs
@@ -238,6 +240,7 @@ def _unknown_name(name: str) -> UsageError:
 
 
 _LOGS = (".log", ".out", ".err", ".txt")
+_MANY = 300  # logs that take seconds to read
 
 
 def _record(name: str) -> Run | None:
@@ -358,27 +361,24 @@ def _show(result: LogAnalysis, run: Run | None, hang: HangDump | None, many: boo
     if run is not None and run.state in (RunState.DONE, RunState.FAILED, RunState.STOPPED):
         words = f"run {run.run_id} succeeded" if run.state is RunState.DONE else f"run {run.run_id} {run.state}"
         look.say(words + (f": {run.verdict}" if run.verdict else ""), run.state)
-    if (
-        run is not None
-        and run.state is RunState.STOPPED
-        and first is not None
-        and first.kind in ("consequence", "death")
-    ):
+    state = run.state if run is not None else None
+    if state is RunState.STOPPED and first is not None and first.kind in ("consequence", "death"):
         # Its ranks report the signal of their launcher, and torchrun a failed rank.
-        _show_hang(hang, run) if hang else _show_nothing(result, many, run)
+        _show_hang(hang, run) if hang and run else _show_nothing(result, many, run)
         return
     if first is None and run is not None and hang is not None:
         _show_hang(hang, run)
-    elif first is None or (first.kind == "hint" and run is not None and run.state is RunState.DONE):
+    elif first is None:
         _show_nothing(result, many, run)
-        if first is not None:
-            result.hints.insert(0, first)
+    elif first.kind == "hint" and state is RunState.DONE:
+        _show_nothing(result, many, run)
+        result.hints.insert(0, first)
     else:
         who = (first.reporter or first.speaker).describe()
         headline = f"{_place(first, many)}{', ' + who if who else ''}: {first.text}"
         # A frame with a title is for eyes; in a pipe the first line is the place.
-        state = "WARN" if first.kind == "hint" else "FAILED"
-        look.show(Panel(state if look.rich_out() else "", headline, list(_facts(first, result.first_alarm))))
+        title = "WARN" if first.kind == "hint" else "FAILED"
+        look.show(Panel(title if look.rich_out() else "", headline, list(_facts(first, result.first_alarm))))
     for line in _more(result, many):
         print(line)
 
@@ -559,7 +559,7 @@ def _as_dict(result: LogAnalysis, run: Run | None, failure: Failure | None) -> d
 def report(
     run: RunName = None,
     output: Annotated[
-        str | None, option("-o --output", "Write to FILE. [default: report.html in the run's directory]", "FILE")
+        str | None, option("-o --output", "Write to FILE. [default: report.html of your run's directory]", "FILE")
     ] = None,
     force: Force = False,
     metrics: Annotated[
@@ -567,13 +567,12 @@ def report(
         option("--metrics", "Read steps from FILE: lines of JSON. [default: the run's metrics.jsonl]", "FILE"),
     ] = None,
     role: RoleName = None,
-    show: Annotated[bool, option("--open", "Open the page in a browser.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Write one HTML page about a run: where it ran, its start, its curves, its slowest rank, its end."""
     from ddpkit.run import replicas, status
     from ddpkit.run.documents import attempt_document, failure_document
-    from ddpkit.run.report import load, page, summary
+    from ddpkit.run.report import page, summary
 
     if output is not None:
         check_output("--output", Path(output), force=force)
@@ -584,32 +583,27 @@ def report(
     if run is None:
         note(f"run {chosen.run_id}, the newest of this project")
     now = status.get_status(chosen if role is None else replicas.choose_one(chosen, role).run)
-    contents = summary.report(now, load.read(now.run, metrics_file=given), time.time())
+    contents = summary.report(now, summary.read(now.run, metrics_file=given), time.time())
     if as_json:
         failure = failure_document(contents.failure) if contents.failure else None
         attempts = [attempt_document(each) for each in contents.attempts]
         print_json("report", {**asdict(contents), "failure": failure, "attempts": attempts})
-        if output is None and not show:
+        if output is None:
             return
-    path = Path(output) if output is not None else Path(now.run.folder) / "report.html"
+    path = Path(output) if output is not None else _page_of(now.run)
     again = output is None and page.is_page(path)  # the page of the same run, as it was before
     write_output("--output", path, page.page(contents), force=force or again)
     print(path, file=sys.stderr if as_json else sys.stdout)
-    if show:
-        _open(path)
 
 
-def _open(path: Path) -> None:
-    import webbrowser
+def _page_of(run: Run) -> Path:
+    """Return the page's file: in the run's directory, unless that is somebody else's. Raises UsageError."""
+    from ddpkit.run.run_files import is_own
 
-    if not (os.environ.get("BROWSER") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")) and (
-        sys.platform == "linux"
-    ):
-        raise DdpkitError(
-            "no browser found: this session has no display", f"scp {os.uname().nodename}:{shlex.quote(str(path))} ."
-        )
-    if not webbrowser.open(path.absolute().as_uri()):
-        raise DdpkitError(
-            f"no browser could open {path}",
-            f"BROWSER=PROGRAM ddpkit report --open {shlex.quote(str(path.parent))}",
-        )
+    if is_own(Path(run.folder)):
+        return Path(run.folder) / "report.html"
+    path = Path(f"{run.run_id}.html")
+    if not is_own(Path.cwd()):
+        raise UsageError(f"{run.folder} and this directory belong to another user", f"--output ~/{run.run_id}.html")
+    note(f"{run.folder} belongs to another user; the page is {path} in this directory")
+    return path

@@ -1,4 +1,4 @@
-"""`ddpkit launch`: from words on the command line to a run, its verdict and its record."""
+"""`ddpkit launch` and `hold`: from words on the command line to a run, its verdict and its record."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import os
 import re
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any, cast
+from typing import IO, TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -29,6 +28,9 @@ from ddpkit.cli.options import (
     DryRun,
     HostWords,
     Survey,
+    end_by_signals,
+    forward_signals,
+    launch_command,
     launch_settings,
     queries,
 )
@@ -140,7 +142,7 @@ def _setting_text(value: object) -> str:
 
 def _launch(settings: LaunchSettings, allowed: Queries, *, detach: bool, as_json: bool, quiet: bool) -> int:
     from ddpkit.execution import prepare
-    from ddpkit.run import timeline, tmux
+    from ddpkit.run import timeline
 
     began, notes, dry_run = timeline.process_began(), list[str](), allowed.dry
 
@@ -150,21 +152,19 @@ def _launch(settings: LaunchSettings, allowed: Queries, *, detach: bool, as_json
         notes.append(text)
         line.note(text)
 
-    waits = os.environ.pop(tmux.VARIABLE, None)  # this is the launcher in a session, and its parent waits there
-    if waits is not None:
-        redirect_to_devnull(0)  # nobody sees this terminal: no question is asked on it
-    leave = detach and not dry_run and waits is None
+    parent = _waiting_parent()
+    leave = detach and not dry_run and parent is None
     if leave:
         _refuse_pipe(settings)
     if leave and (settings.has_roles or not prepare.transport_of(settings).scheduled):
         return start_detached(as_json)
     if settings.has_roles:
         return _launch_roles(
-            settings, allowed, note, began, as_json=as_json and waits is None, quiet=quiet, waits=waits
+            settings, allowed, note, began, as_json=as_json and parent is None, quiet=quiet, parent=parent
         )
     from ddpkit.execution.hold import join
 
-    progress = None if dry_run else _Copying()
+    progress = None if dry_run else _show_copies(line)
     settings = join(settings, note)
     with prepare.prepare(settings, os.environ, note, progress, line.say if line.shown else None, allowed) as ready:
         plan = ready.plan
@@ -174,8 +174,8 @@ def _launch(settings: LaunchSettings, allowed: Queries, *, detach: bool, as_json
         if allocation:
             note(allocation)
         if not dry_run:
-            as_json = as_json and waits is None
-            return carry(ready, settings, (began, notes), detach=detach, as_json=as_json, quiet=quiet, waits=waits)
+            as_json = as_json and parent is None
+            return carry(ready, settings, (began, notes), detach=detach, as_json=as_json, quiet=quiet, parent=parent)
     show_plan(plan, as_json)
     return 0
 
@@ -188,22 +188,22 @@ def _launch_roles(
     *,
     as_json: bool,
     quiet: bool,
-    waits: str | None,
+    parent: str | None,
 ) -> int:
     """Launch the roles of the file, or show their plans."""
-    from ddpkit.cli.options import forward_signals
     from ddpkit.roles.prepare import prepare_roles
     from ddpkit.roles.run import RolesRun
     from ddpkit.run import tmux
     from ddpkit.run.state import RunState
 
+    end_by_signals()
     with prepare_roles(settings, os.environ, note, allowed) as prepared:
         if allowed.dry:
             _show_plans(prepared, as_json)
             return 0
-        session = tmux.expected_session(os.environ) if waits else None
+        session = tmux.expected_session(os.environ) if parent else None
         run = RolesRun(prepared, began=began, session=session)
-        _tell_parent(run.record, waits)
+        _tell_parent(run.record, parent)
         end = partial(run.inbox.put, (-1, signal.SIGPIPE))
         screen, relay = open_screen(None, settings, run.open_logs(), end, as_json=as_json, quiet=quiet)
         run.announce(relay)
@@ -226,38 +226,20 @@ def _show_plans(prepared: Prepared, as_json: bool) -> None:
         show_plan(part.plan, as_json=False)
 
 
-class _Copying:
-    """Progress of copies: a bar for each node on a terminal, elsewhere a line for each copied node."""
+def _show_copies(line: look.StatusLine) -> Callable[[str, int], None]:
+    """Return a function that shows the progress of copies: a line that changes, and one for each copied node."""
+    copied: set[str] = set()
 
-    def __init__(self) -> None:
-        self._bars: Any = None
-        self._tasks: dict[str, Any] = {}
-        self._lock = threading.Lock()
+    def show(host: str, percent: int) -> None:
+        if percent < 100:
+            line.say(f"copying to {host}: {percent} %")
+        elif host in copied:  # a second copy
+            line.clear()
+        else:
+            copied.add(host)
+            line.note(f"copied to {host}")
 
-    def __call__(self, host: str, percent: int) -> None:
-        with self._lock:
-            if not sys.stderr.isatty():
-                if percent == 100 and host not in self._tasks:
-                    self._tasks[host] = None
-                    note(f"copied to {host}")
-                return
-            if self._bars is None:
-                from rich.console import Console
-                from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-                words = TextColumn("{task.percentage:>3.0f}%")
-                console = Console(stderr=True)
-                self._bars = Progress(
-                    TextColumn("{task.description}"), BarColumn(), words, TimeRemainingColumn(), console=console
-                )
-                self._bars.start()
-            if host not in self._tasks:
-                self._tasks[host] = self._bars.add_task(f"copying to {host}", total=100)
-            self._bars.update(self._tasks[host], completed=percent)
-            if self._bars.finished:
-                self._bars.stop()
-                self._bars = None
-                self._tasks.clear()
+    return show
 
 
 def _launch_on(host: str, settings: LaunchSettings, line: Line, as_json: bool) -> int:
@@ -271,7 +253,7 @@ def _launch_on(host: str, settings: LaunchSettings, line: Line, as_json: bool) -
         raise UsageError(f"--on {host}: requires one host, not {len(specs)}")
     spec = specs[0]
     way = other_host.connector(settings, note)
-    command = other_host.prepare_host(settings, spec, line.argv, _Copying(), way, note)
+    command = other_host.prepare_host(settings, spec, line.argv, _show_copies(look.StatusLine()), way, note)
     answer = other_host.run_launcher(spec, command, way, note)
     if answer.messages:
         print(answer.messages, file=sys.stderr)
@@ -321,10 +303,9 @@ def carry(
     detach: bool,
     as_json: bool,
     quiet: bool,
-    waits: str | None = None,
+    parent: str | None = None,
 ) -> int:
-    """Carry out a plan, and show its lines. `waits`: see `ddpkit.run.tmux`."""
-    from ddpkit.cli.options import forward_signals
+    """Carry out a plan, and show its lines. `before`: when the command began, and its notes."""
     from ddpkit.execution.lifecycle import RecordedRun
     from ddpkit.run import tmux
 
@@ -333,11 +314,11 @@ def carry(
 
         return find_faults(settings, os.environ, hosts, folder)
 
-    session = tmux.expected_session(os.environ) if waits else None
+    session = tmux.expected_session(os.environ) if parent else None
     run = RecordedRun(
         ready, settings.log_dir, began=before[0], notes=before[1], leave=detach, session=session, check=check
     )
-    _tell_parent(run.record, waits)
+    _tell_parent(run.record, parent)
     end = partial(run.inbox.put, (-1, signal.SIGPIPE))
     shown = (ready.job, ready.plan)
     screen, relay = open_screen(shown, settings, run.open_logs(settings), end, as_json=as_json, quiet=quiet)
@@ -360,14 +341,27 @@ def carry(
     return code
 
 
-def _tell_parent(run: Run, waits: str | None) -> None:
-    """Tell the command that waits for this launcher which run it has begun. `waits`: see `ddpkit.run.tmux`."""
+def _waiting_parent() -> str | None:
+    """Return the folder where the command waits that began this launcher in a tmux session; None: it is no such one.
+
+    Nobody sees the terminal of a session, so that no question is asked on it.
+    """
     from ddpkit.run import tmux
 
-    if waits:
+    parent = os.environ.pop(tmux.VARIABLE, None)
+    if parent is not None:
+        redirect_to_devnull(0)
+    return parent
+
+
+def _tell_parent(run: Run, parent: str | None) -> None:
+    """Tell the command that waits for this launcher which run it has begun."""
+    from ddpkit.run import tmux
+
+    if parent:
         if run.session:
             tmux.name_session(run.run_id, os.environ)
-        tmux.announce_record(waits, run.folder)
+        tmux.announce_record(parent, run.folder)
 
 
 def _end_output(run: Run, code: int, relay: Relay, screen: Screen, *, stopped: bool, as_json: bool) -> int:
@@ -460,3 +454,82 @@ def _bottom(job: Job, plan: Plan, settings: LaunchSettings, out: IO[bytes], err:
         return metrics.find_chosen(settings.metrics, job.workdir, job.command, began)
 
     return status_bar.make_bottom(out, err, Header(words, find), os.environ)
+
+
+# ---- hold
+
+
+@app.command(
+    cls=launch_command("name", "grace", "log_dir", "preflight"),
+    epilog="""Ranks of this project's launches are forks of it: torch is imported already. It holds no GPU memory.
+It ends with Ctrl-C, --end, `ddpkit stop`, or a node at a time when nothing used it for --idle.
+ddpkit hold
+ddpkit hold -b ssh node1 node2 -n 8 --detach
+ddpkit hold --end""",
+)
+def hold(
+    context: typer.Context,
+    hosts: HostWords = None,
+    dry_run: DryRun = False,
+    survey: Survey = False,
+    idle: Annotated[
+        str, option("--idle", "End where nothing was launched for so long; 0: never. [default: 30m]", "TIME", LEAVE)
+    ] = "",
+    end: Annotated[
+        bool, option("--end", "End the holds of this project, and the launches in them.", group=LEAVE)
+    ] = False,
+    detach: Annotated[bool, option("-d --detach", "Return at the start; the hold stays in tmux.", group=LEAVE)] = False,
+    quiet: Annotated[bool, option("-q --quiet", "Print only warnings and failures.", group=OUTPUT)] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Keep nodes and a warm Python for the launches of this project."""
+    from ddpkit.execution import hold as holds
+    from ddpkit.run import timeline
+
+    if end:
+        raise typer.Exit(_end_hold(dry_run=dry_run, as_json=as_json))
+    settings, allowed = launch_settings(context, hosts), queries(dry_run=dry_run, survey=survey)
+    seconds = holds.parse_idle(idle or holds.IDLE)
+    holds.check(settings)
+    parent = _waiting_parent()
+    if parent is None:
+        _name_holds()
+        if detach and not dry_run:
+            raise typer.Exit(start_detached(as_json))
+    began, notes = timeline.process_began(), list[str]()
+
+    def say(text: str) -> None:
+        notes.append(text)
+        note(text)
+
+    end_by_signals()
+    with holds.prepare_hold(settings, os.environ, say, allowed, idle=seconds) as ready:
+        if dry_run:
+            show_plan(ready.plan, as_json)
+            return
+        as_json = as_json and parent is None
+        code = carry(ready, ready.settings, (began, notes), detach=False, as_json=as_json, quiet=quiet, parent=parent)
+        raise typer.Exit(code)
+
+
+def _name_holds() -> None:
+    """Name the holds that this project has already: another one is no mistake, with other nodes or modules."""
+    from ddpkit.execution.hold import living
+    from ddpkit.run.run_index import find_project
+
+    for run in living(find_project(Path.cwd())):
+        note(f"hold {run.run_id} of this project is running as well; to end it alone: ddpkit stop {run.run_id}")
+
+
+def _end_hold(*, dry_run: bool, as_json: bool) -> int:
+    from ddpkit.cli.runs import stop_runs
+    from ddpkit.execution.hold import to_end
+    from ddpkit.run import status
+    from ddpkit.run.run_index import find_project
+
+    found = to_end(find_project(Path.cwd()))
+    if len(found) > 1:
+        note(f"{len(found)} holds of this project: {', '.join(run.run_id for run in found)}")
+    chosen = [status.choose(run.run_id, "ddpkit stop {}", acts=True) for run in found]
+    stop_runs(chosen, status.get_statuses(chosen), dry_run=dry_run, as_json=as_json)
+    return 0

@@ -28,7 +28,7 @@ class Use(Enum):
     NOT_NEEDED = auto()
     REFUSED = auto()
     MISTAKEN = auto()  # another name of a flag that ddpkit has
-    SRUN = "srun"  # the backend's option `srun` passes it on
+    SRUN = auto()  # srun gets it as it is
 
 
 @dataclass(frozen=True)

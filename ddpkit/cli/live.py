@@ -37,7 +37,7 @@ def dump(
     as_json: JsonFlag = False,
 ) -> None:
     """Print the stacks of all ranks, and the rank that the others wait for."""
-    chosen = asked(runs.choose(run, "ddpkit dump {}"), role, "dump")
+    chosen = runs.asked(runs.choose(run, "ddpkit dump {}"), role, "dump")
     if len(chosen) == 1:
         answers: list[tuple[str, dict[str, Any] | DdpkitError]] = [("", _dump(chosen[0][1]))]
     else:
@@ -73,48 +73,6 @@ def _try_dump(run: Run) -> dict[str, Any] | DdpkitError:
         return _dump(run)
     except DdpkitError as error:
         return error
-
-
-def asked(run: Run, role: str | None, command: str) -> list[tuple[str, Run]]:
-    """Return the runs whose ranks are asked, by their names: the run, or those of its replicas that run.
-
-    Raises UsageError where none can answer.
-    """
-    from ddpkit.run import replicas, status
-
-    now = status.get_status(run)
-    _check_answers(now, command)
-    if not now.run.replicas and role is None:
-        return [("", now.run)]
-    chosen = replicas.choose(now.run, role)
-    living = [(each.shown, status.get_status(each.starts[-1])) for each in chosen if each.starts and not each.problem]
-    found = [(name, each.run) for name, each in living if each.state.living]
-    if not found:
-        _check_answers(status.get_status(chosen[0].run), command)
-        raise UsageError(f"no replica of run {run.run_id} runs", status.command("status", run))
-    return found
-
-
-def _check_answers(now: RunStatus, command: str) -> None:
-    """Raise UsageError where the ranks of a run cannot answer `dump` or `top`."""
-    from ddpkit.run import status
-
-    run, hint = now.run, status.command("status", now.run)
-    if now.state is RunState.ELSEWHERE:
-        there = status.remote_command(command, run, terminal=command == "top")
-        raise UsageError(f"cannot reach run {run.run_id}: it is {now.words}", there)
-    if now.state is RunState.QUEUED:
-        raise UsageError(f"run {run.run_id} has no ranks yet: {now.words}", hint)
-    if now.state is RunState.UNKNOWN:
-        raise UsageError(f"cannot query run {run.run_id}: {now.words}", now.hint or hint)
-    if not now.state.living:
-        what = f"run {run.run_id} has ended, and has no running ranks: {now.words}"
-        raise UsageError(what, status.command("logs", run))
-    if run.job is not None and run.job.many:
-        raise UsageError(f"job {run.job_id} is an array: each task has its own {run.world_size} ranks", "squeue --me")
-    if command == "dump" and run.job is not None and not run.job.labels:
-        what = f"the scheduler of job {run.job_id} gives no access to its ranks"
-        raise UsageError(what, "on a node: py-spy dump --pid PID")
 
 
 def _show(summary: dict[str, Any]) -> None:
@@ -219,7 +177,7 @@ class Watched:
         self._role, self._seconds, self._pss = role, seconds, pss
         self._sources: dict[str, Samples] = {}  # by the id of a run
         self._before: dict[str, Sequence[Any]] = {}
-        self._first: list[tuple[str, Run]] | None = asked(run, role, "top")
+        self._first: list[tuple[str, Run]] | None = runs.asked(run, role, "top")
         self._many = bool(run.replicas)
 
     def sample(self) -> Shown | None:
@@ -231,7 +189,7 @@ class Watched:
 
         try:
             chosen = self._first or (
-                asked(run_index.reload(self.run), self._role, "top") if self._many else [("", self.run)]
+                runs.asked(run_index.reload(self.run), self._role, "top") if self._many else [("", self.run)]
             )
         except UsageError:
             return [] if status.get_status(run_index.reload(self.run)).state.living else None
@@ -353,6 +311,7 @@ def _live(watched: Watched, seconds: float) -> None:
 
 
 def _redraw(watched: Watched, seconds: float, last: list[Shown]) -> None:
+    """Show the run on a screen of its own until it ends. `last` gets what is shown, in place of what it has."""
     from rich.console import Console, Group
     from rich.live import Live
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import shutil
@@ -24,7 +23,22 @@ from ddpkit.launchers.command_line import (
     tokenize,
 )
 
-# ---- options after the script
+# Other names of flags, some of them sbatch's, and ddpkit's for the same purpose.
+_MEANT = {
+    "--nodes": "-N",
+    **dict.fromkeys(("--ntasks-per-node", "--gpus", "--nproc"), "-n"),
+    **dict.fromkeys(("--cwd", "--chdir", "--working-dir"), "--workdir"),
+    **dict.fromkeys(("--retry", "--max-retries"), "--retries"),
+    **dict.fromkeys(("--venv", "--virtualenv", "--conda-prefix"), "--python"),
+}
+_MEANT_OF_SLURM = {name: flag.instead for name, flag in SBATCH.items() if flag.use is Use.MISTAKEN}
+# Flags of launchers whose command lines ddpkit does not read.
+_FOREIGN = {
+    "accelerate": "--num-processes --num-machines --machine-rank --main-process-ip --main-process-port --multi-gpu "
+    "--distributed-type --mixed-precision --gpu-ids --config-file",
+    "deepspeed": "--num-gpus --num-nodes --include",
+    "mpirun": "-np --np -H --host --hosts --machinefile --machine-file --host-file --map-by --bind-to --mca",
+}
 
 
 def check_script(line: Line, script: Token) -> None:
@@ -83,9 +97,6 @@ def _plain(name: str) -> str:
     return name.replace("-", "").lower()
 
 
-# ---- a script that is a launcher, or has a Python before it
-
-
 def with_script(line: Line, words: Sequence[str], nested: Nested | None, until: Token | None = None) -> str:
     """Return the command line with these words as the script, or the script that a launcher among them starts."""
     script, count = plain_script(words), list[str]()
@@ -100,66 +111,26 @@ def with_script(line: Line, words: Sequence[str], nested: Nested | None, until: 
     return line.write(flags, until=until, add=count, script=script)
 
 
-# ---- arguments that are no hosts
-
-
 def check_host(line: Line, token: Token) -> None:
-    """Refuse an argument that is no host."""
-    for check in (*_OF_ALL, *(_OF_A_SCRIPT if line.scripted else ())):
-        error = check(line, token)
-        if error:
+    """Refuse an argument that is no host. Raises UsageError."""
+    for find in _MISTAKES_FOR_HOSTS if line.scripted else _MISTAKES_FOR_HOSTS[:1]:
+        error = find(line, token)
+        if error is not None:
             raise error
 
 
-def _following(line: Line, token: Token) -> list[str]:
-    """Return the words from here to the end, without the `--` of a script."""
-    return [*line.words[token.at :], *(line.script or ())]
-
-
-def _backend_name(line: Line, token: Token) -> UsageError | None:
+def _backend(line: Line, token: Token) -> UsageError | None:
     from ddpkit.launchers import registry
 
-    if line.typed_backend or line.takes_hosts:
-        return None
-    if token.word not in registry.aliases() and token.word not in registry.names():
+    if (line.typed_backend or line.takes_hosts) or token.word not in (*registry.aliases(), *registry.names()):
         return None
     return UsageError(f"{token.word} is a backend, not a host", line.corrected(token, "-b", token.word))
 
 
 def _batch_script(line: Line, token: Token) -> None:
-    from ddpkit.execution.job import check_batch_script, is_batch_script
+    from ddpkit.execution.job import check_shell_script
 
-    if is_batch_script(Path(token.word)):
-        words = line.words[token.at :]
-        check_batch_script(Path(), words, allowed=line.settings.allow_nested)
-
-
-def _without_ending(line: Line, token: Token) -> UsageError | None:
-    word, local = token.word, not line.has_backend or line.transport.local
-    if not local or "." in word or not Path(f"{word}.py").is_file():
-        return None
-    what = f"{word} is in the place of a host, and {word}.py is a script"
-    return UsageError(what, line.corrected(token, f"{word}.py"))
-
-
-def _ranks(line: Line, token: Token) -> UsageError | None:
-    """Refuse mpirun's `node1:2`: ddpkit would take 2 for the port of an SSH server."""
-    number = token.word.rpartition(":")[2] if re.fullmatch(r"[^:/=]+:\d+", token.word) else ""
-    if not (number and 0 < int(number) < 22 and line.has_backend and line.takes_hosts):
-        return None
-    return UsageError(f"{token.word}: {number} is not the port of an SSH server; -n is the number of ranks", MIGRATION)
-
-
-def _value(line: Line, token: Token) -> UsageError | None:
-    word, flag = token.word, line.words[token.at - 1]
-    option = line.backend_options.get(flag.removeprefix("--").replace("-", "_"))
-    switch = option is not None and bool(option.alone) and word in ("true", "false")
-    modules = flag == "--preload" and (word == "torch" or "," in word)
-    if not (switch or modules or (flag == "--stage" and word == "env")):
-        return None
-    what = f"{word} is in the place of a host; the form is {flag}={'MODULES' if modules else word}"
-    before = next(each for each in line.tokens if each.at == token.at - 1)
-    return UsageError(what, line.write({before: (f"{flag}={word}",), token: ()}))
+    check_shell_script(Path(), line.words[token.at :], allowed=line.settings.allow_nested, of_sbatch=True)
 
 
 def _number(line: Line, token: Token) -> UsageError | None:
@@ -168,76 +139,133 @@ def _number(line: Line, token: Token) -> UsageError | None:
     return UsageError(f"{token.word} is in the place of a host", line.corrected(token, "-n", token.word))
 
 
-def _file(line: Line, token: Token) -> UsageError | None:
-    if line.takes_hosts or not Path(token.word).is_file():
+def _host_of_mpirun(line: Line, token: Token) -> UsageError | None:
+    """Of `node1:8`, where ddpkit would take the number of ranks for a port."""
+    if not (re.fullmatch(r"[^:/=]+:(\d|1\d|2[01])", token.word) and line.has_backend and line.takes_hosts):
         return None
-    hint = line.write(until=token, script=_following(line, token))
-    return UsageError(f"`{token.word}` is a file here, not a host", hint)
+    number = token.word.rpartition(":")[2]
+    return UsageError(f"{token.word}: {number} is not the port of an SSH server; -n is the number of ranks", MIGRATION)
+
+
+def _value_of_switch(line: Line, token: Token) -> UsageError | None:
+    """Of `--container-writable true`: a flag that stands alone takes its value behind `=`."""
+    word = token.word
+    before = next((each for each in line.options_typed if each.at == token.at - 1), token)
+    option = line.backend_options.get(before.name.removeprefix("--").replace("-", "_"))
+    if option is None or not option.alone or (word not in ("true", "false", "torch", "env") and "," not in word):
+        return None
+    what = f"{word} is in the place of a host; the form is {before.name}={word}"
+    return UsageError(what, line.write({before: (f"{before.name}={word}",), token: ()}))
+
+
+def _file(line: Line, token: Token) -> UsageError | None:
+    word = token.word
+    if line.takes_hosts:
+        return None
+    if "." not in word and Path(f"{word}.py").is_file():
+        what = f"{word} is in the place of a host, and {word}.py is a script"
+        return UsageError(what, line.corrected(token, f"{word}.py"))
+    if not Path(word).is_file():
+        return None
+    return UsageError(f"`{word}` is a file here, not a host", line.write(until=token, script=_rest(line, token)))
 
 
 def _program(line: Line, token: Token) -> UsageError | None:
-    if not names_program(token.word):
-        here = line.takes_hosts or _is_this_machine(token.word)
-        if here or shutil.which(PurePath(token.word).name) is None:
-            return None  # a host, perhaps one for which the backend is the wrong one
-    words = _following(line, token)
-    nested = find_launcher(words)
-    what = nested.problem if nested else f"`{token.word}` is a program, not a host"
-    return UsageError(what, with_script(line, words, nested, until=token))
+    word = token.word
+    host = line.takes_hosts or word in ("localhost", "127.0.0.1", socket.gethostname().partition(".")[0])
+    if not names_program(word) and (host or shutil.which(Path(word).name) is None):
+        return None
+    nested = find_launcher(_rest(line, token))
+    what = nested.problem if nested else f"`{word}` is a program, not a host"
+    return UsageError(what, with_script(line, _rest(line, token), nested, until=token))
 
 
-def _is_this_machine(word: str) -> bool:
-    return word in ("localhost", "127.0.0.1", socket.gethostname().partition(".")[0])
+def _rest(line: Line, token: Token) -> list[str]:
+    """Return the words from an argument on, which were meant as the script."""
+    return [*line.words[token.at :], *(line.script or ())]
 
 
-_Check = Callable[[Line, Token], UsageError | None]
-# In this order. After each check: what was typed.
-_OF_ALL: tuple[_Check, ...] = (_backend_name,)  # launch slurm -N 2 train.py
-_OF_A_SCRIPT: tuple[_Check, ...] = (
-    _batch_script,  # launch job.sbatch
-    _without_ending,  # launch train
-    _ranks,  # launch -b ssh node1:2 node2:2 train.py
-    _value,  # launch --preload torch train.py
-    _number,  # launch 2 train.py
-    _file,  # launch notes.txt
-    _program,  # launch python train.py
+# What an argument in the place of a host can be, in the order in which it is asked. The first one: of any command.
+_MISTAKES_FOR_HOSTS: tuple[Callable[[Line, Token], UsageError | None], ...] = (
+    _backend,
+    _batch_script,
+    _number,
+    _host_of_mpirun,
+    _value_of_switch,
+    _file,
+    _program,
 )
-
-# ---- options that a command does not have
-
-# Other names of flags, some of them sbatch's, and ddpkit's for the same purpose.
-_ELSEWHERE = {
-    **dict.fromkeys(("--ntasks-per-node", "--gpus", "--nproc"), "-n"),
-    "--nodes": "-N",
-    **dict.fromkeys(("--cwd", "--chdir", "--working-dir"), "--workdir"),
-    **dict.fromkeys(("--retry", "--max-retries"), "--retries"),
-}
-_MISTAKEN = {name: flag.instead for name, flag in SBATCH.items() if flag.use is Use.MISTAKEN}
-_ENVIRONMENTS = ("--venv", "--virtualenv", "--conda-prefix")
-# Flags of launchers whose command lines ddpkit does not read.
-_FOREIGN = {
-    "accelerate": "--num-processes --num-machines --machine-rank --main-process-ip --main-process-port --multi-gpu "
-    "--distributed-type --mixed-precision --gpu-ids --config-file",
-    "deepspeed": "--num-gpus --num-nodes --include",
-    "mpirun": "-np --np -H --host --hosts --machinefile --machine-file --host-file --map-by --bind-to --mca",
-}
 
 
 def unknown_option(line: Line, token: Token, commands: Mapping[str, Flags]) -> UsageError:
     """Return the error for an option, with what was probably meant. `commands`: all, with their options."""
-    what = f"ddpkit {line.command} has no option {token.name}"
-    for meant in _MEANT:
-        correction = meant(line, token)
-        if isinstance(correction, UsageError):
-            return correction
-        if correction:
-            return UsageError(what, correction)
-    elsewhere = _other_command(line, token, commands)
-    if elsewhere is not None:
-        return elsewhere
-    mistyped = _mistyped(line, token)
+    name, what = token.name, f"ddpkit {line.command} has no option {token.name}"
+    launcher = next((launcher for launcher, flags in _FOREIGN.items() if name in flags.split()), "")
+    if launcher:
+        return UsageError(f"{name} is a flag of {launcher}, which ddpkit does not read", MIGRATION)
+    meant = {**_MEANT, **_MEANT_OF_SLURM} if line.slurm else _MEANT
+    backend = _backend_with(line, name)
+    if name in meant and not backend:
+        return UsageError(what, line.write({each: _renamed(each, meant) for each in line.options_typed}))
+    if backend:
+        return UsageError(f"{name} is an option of backend {backend}", line.with_backend(backend))
+    error = _of_setting(line, token)
+    if error:
+        return error
+    for command in sorted(commands, key=lambda each: each != "launch"):
+        if name in commands[command]:
+            hint = line.corrected(token, *(() if commands[command][name] else token.words[1:]))
+            return UsageError(f"{what}; `ddpkit {command}` has it", hint)
+    options = [f"--{key.replace('_', '-')}" for key in line.backend_options]
+    own = [each for each in (*line.options, *TORCHRUN, *options) if each[:2] == "--"]
+    mistyped = similar(name, own) if name[:2] == "--" else None
     if mistyped:
-        return UsageError(what, mistyped)
+        joined = f"={token.value}" if token.attached else ""
+        return UsageError(what, line.corrected(token, f"{mistyped}{joined}", *token.words[1:]))
+    return _nowhere(line, token, what)
+
+
+def _renamed(token: Token, meant: Mapping[str, str]) -> Sequence[str]:
+    """Return an option with ddpkit's name for it."""
+    if token.name not in meant:
+        return token.words
+    flag, value = meant[token.name], token.value
+    if flag == "--python" and value:
+        value = str(PurePath(value, "bin", "python"))
+    joined = token.attached and flag[:2] == "--"
+    return [f"{flag}={value}"] if joined else [flag, *([] if value is None else [value])]
+
+
+def _backend_with(line: Line, name: str) -> str:
+    """Return another backend that has an option, by its name or by sbatch's letter; empty: none."""
+    from ddpkit.launchers import registry
+
+    if name in _MEANT:  # it is sbatch's beside others, such as `--nodes 2 --ntasks 4`
+        others = {each.name for each in line.options_typed} & {"--nodes", "--ntasks-per-node", "--ntasks"}
+        return "slurm" if others and not line.typed_backend and line.transport.local else ""
+    name = LETTERS.get(name, name)
+    if name in of_sbatch(Use.PASSED, Use.REFUSED, Use.READ, Use.SRUN):
+        return "slurm"
+    backends = registry.backends_with(name.removeprefix("--").replace("-", "_"))
+    return min(backends, key=lambda backend: backend != "ssh", default="")  # the one of hosts, if it has the option
+
+
+def _of_setting(line: Line, token: Token) -> UsageError | None:
+    """Return the error for a flag with the name of a setting that has none, such as `--fold 0`."""
+    from ddpkit.config import SETTINGS, LaunchSettings
+
+    name = token.name.removeprefix("--no-").removeprefix("--").replace("-", "_")
+    if line.command != "launch" or name not in SETTINGS or SETTINGS[name].flag:
+        return None
+    alone = isinstance(getattr(LaunchSettings(), name), bool)
+    value = str(not token.name.startswith("--no-")).lower() if alone else token.value or "VALUE"
+    command = line.corrected(token, *(token.words[1:] if alone else ()))
+    what = f"ddpkit launch has no option {token.name}; it is a setting of ddpkit.toml: {name}"
+    return UsageError(what, f"DDPKIT_{name.upper()}={shlex.quote(value)} {command}")
+
+
+def _nowhere(line: Line, token: Token, what: str) -> UsageError:
+    """Return the error for an option that nothing resembles."""
     hint, long = f"ddpkit {line.command} --help", token.name[:2] == "--"
     if line.transport.slurm and long:
         hint = f"ddpkit backends {line.typed_backend or line.backend.name}"
@@ -249,141 +277,3 @@ def unknown_option(line: Line, token: Token, commands: Mapping[str, Flags]) -> U
     elif line.script is None and line.scripted and long:
         hint += "; the script's options come after `--`"
     return UsageError(what, hint)
-
-
-def _setting(line: Line, token: Token) -> UsageError | str:
-    """Name the setting of ddpkit.toml that was once a flag of `launch`."""
-    from ddpkit.config import SETTINGS
-
-    name = token.name
-    setting = "header" if name == "--no-header" else name.removeprefix("--").replace("-", "_")
-    if line.command != "launch" or setting not in SETTINGS or SETTINGS[setting].flag:
-        return ""
-    alone = {"header": "false", "allow_nested": "true"}.get(setting, "")
-    text = alone or token.value or "VALUE"
-    variable = f"DDPKIT_{setting.upper()}={shlex.quote(text)}"
-    shown = text if alone or re.fullmatch(r"[\d.]+", text) else json.dumps(text)
-    kept = token.words[1:] if alone else ()
-    hint = f"in ddpkit.toml: {setting} = {shown}; for one launch: {variable} {line.corrected(token, *kept)}"
-    return UsageError(f"ddpkit launch has no option {name}; it is a setting: {setting}", hint)
-
-
-def _foreign(line: Line, token: Token) -> UsageError | str:
-    name = token.name
-    launcher = next((launcher for launcher, flags in _FOREIGN.items() if name in flags.split()), "")
-    return UsageError(f"{name} is a flag of {launcher}, which ddpkit does not read", MIGRATION) if launcher else ""
-
-
-def _launcher(line: Line, token: Token) -> UsageError | str:
-    if token.name not in _ELSEWHERE:
-        return ""
-    if _means_slurm(line, token.name):
-        return UsageError(f"{token.name} is an option of backend slurm", line.with_backend("slurm"))
-    return _in_own_words(line, _ELSEWHERE)
-
-
-def _means_slurm(line: Line, name: str) -> bool:
-    """Tell whether this option of several launchers is sbatch's here: beside others, or where sbatch is."""
-    if line.typed_backend or not line.transport.local:
-        return False
-    names = {each.name for each in line.options_typed if each.name[:2] == "--"} - line.options.keys()
-    if any(_backend_with(each) == "slurm" for each in names - _ELSEWHERE.keys()):
-        return True
-    own = name in of_sbatch(Use.SAME) and {"--nodes", "--ntasks-per-node"} & names
-    return bool(own and shutil.which("sbatch"))
-
-
-def _scheduler(line: Line, token: Token) -> str:
-    return _in_own_words(line, _MISTAKEN) if line.slurm and token.name in _MISTAKEN else ""
-
-
-def _in_own_words(line: Line, own: Mapping[str, str]) -> str:
-    """Return the command line with ddpkit's names for all these options at once."""
-    changes = {}
-    for token in line.options_typed:
-        if token.name in own:
-            flag, value = own[token.name], token.value
-            joined = token.attached and flag[:2] == "--"
-            changes[token] = [f"{flag}={value}"] if joined else [flag, *([] if value is None else [value])]
-    nodes = next((each.value or "" for each in changes if own[each.name] == "-N"), "")
-    alone = nodes in ("", "1") or line.typed_backend or not line.transport.local
-    hosts = () if alone else ("HOST",) * min(max(int(nodes), 2), 8) if nodes.isdecimal() else ("HOST", "HOST")
-    if not hosts:
-        return line.write(changes)
-    begin = line.script_token
-    script = line.script if begin is None else line.words[begin.at :]
-    return line.write(changes, until=begin, add=("-b", "ssh", *hosts), script=script)
-
-
-def _environment(line: Line, token: Token) -> str:
-    if token.name not in _ENVIRONMENTS or not token.value:
-        return ""
-    return line.corrected(token, "--python", str(PurePath(token.value, "bin", "python")))
-
-
-def _passed_on(line: Line, token: Token) -> UsageError | str:
-    """Name all options of srun as the backend's option of this name."""
-    from ddpkit.launchers.shell import join
-
-    use = SBATCH[token.name].use if line.slurm and token.name in SBATCH else None
-    if use is not Use.SRUN:
-        return ""
-    program = str(use.value)
-    changes = dict[Token, Sequence[str]]()
-    given, before = list[str](), str(line.settings.options.get(program, ""))
-    for each in line.options_typed:
-        if each.name in of_sbatch(use):
-            given.append(f"{each.name}={each.value}" if each.value is not None else each.name)
-            changes[each] = ()
-        elif each.name == "-o" and (each.value or "").startswith(f"{program}="):
-            before, changes[each] = str(each.value).partition("=")[2], ()
-    changes[token] = ("-o", f"{program}={f'{before} {join(given)}'.strip()}")
-    return UsageError(f"{token.name} is an option of {program}", line.write(changes))
-
-
-def _backend(line: Line, token: Token) -> UsageError | str:
-    backend = _backend_with(token.name)
-    what = f"{token.name} is an option of backend {backend}"
-    return UsageError(what, line.with_backend(backend)) if backend else ""
-
-
-def _backend_with(name: str) -> str:
-    """Return the backend that has an option, by its name or by sbatch's letter; empty: none."""
-    from ddpkit.launchers import registry
-
-    name = LETTERS.get(name, name)
-    if name in of_sbatch(Use.PASSED, Use.REFUSED, Use.READ):
-        return "slurm"
-    backends = registry.backends_with(name.removeprefix("--").replace("-", "_"))
-    return min(backends, key=lambda backend: backend != "ssh", default="")  # the one of hosts, if it has the option
-
-
-def _other_command(line: Line, token: Token, commands: Mapping[str, Flags]) -> UsageError | None:
-    found = [(other, flags[token.name]) for other, flags in commands.items() if token.name in flags]
-    if not found:
-        return None
-    command, takes_value = min(found, key=lambda each: each[0] != "launch")
-    hint = line.corrected(token, *(() if takes_value else token.words[1:]))
-    return UsageError(f"ddpkit {line.command} has no option {token.name}; `ddpkit {command}` has it", hint)
-
-
-def _mistyped(line: Line, token: Token) -> str:
-    if token.name[:2] != "--":
-        return ""
-    options = [f"--{key.replace('_', '-')}" for key in line.backend_options]
-    own = [each for each in (*line.options, *TORCHRUN) if each[:2] == "--"]
-    meant = similar(token.name, [*own, *options])
-    joined = f"={token.value}" if token.attached else ""
-    return line.corrected(token, f"{meant}{joined}", *token.words[1:]) if meant else ""
-
-
-# In this order. Each returns a whole error, the hint alone, or nothing. After each: what was typed.
-_MEANT: tuple[Callable[[Line, Token], UsageError | str], ...] = (
-    _setting,  # --fold 0
-    _foreign,  # --num-processes 4
-    _launcher,  # --ntasks-per-node 4
-    _scheduler,  # -b slurm --walltime 1:00
-    _environment,  # --venv DIR
-    _passed_on,  # -b slurm --mpi pmix
-    _backend,  # --partition gpu, without -b slurm
-)

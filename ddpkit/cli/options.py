@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, cast
 
 import typer
 
+from ddpkit.cli import completion
 from ddpkit.cli.app import LeanCommand, note, option
 from ddpkit.errors import UsageError
 
@@ -41,17 +43,28 @@ _GROUPS = {
 # Of those, the ones of every command that starts ranks.
 _SHARED = ("backend", "nnodes", "hostfile", "options", "nproc_per_node", "env", "workdir", "python")
 _LISTS = ("options", "env")  # their flags can be repeated
+_COMPLETED = {"backend": completion.backends, "options": completion.options}
 KEYWORDS = "--settings-as-json"  # of a detached launch by `ddpkit.launch`: settings without a flag, as JSON
 
 DryRun = Annotated[bool, option("--dry-run", "Print what would run, as a script; run nothing.", group=CHECKS)]
 Survey = Annotated[bool, option("--survey", "With --dry-run: query also nodes of a file or a variable.", group=CHECKS)]
 HostWords = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[HOST]...", help="Nodes, for backends with named nodes.", rich_help_panel=NODES),
+    typer.Argument(
+        metavar="[HOST]...",
+        help="Nodes, for backends with named nodes.",
+        rich_help_panel=NODES,
+        autocompletion=completion.hosts,
+    ),
 ]
 RanksAndHosts = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[N] [HOST]...", help="Ranks per node; nodes, if any.", rich_help_panel=NODES),
+    typer.Argument(
+        metavar="[N] [HOST]...",
+        help="Ranks per node; nodes, if any.",
+        rich_help_panel=NODES,
+        autocompletion=completion.hosts,
+    ),
 ]
 
 
@@ -70,9 +83,13 @@ def _setting_parameters(names: tuple[str, ...]) -> list[Any]:
             if name in names:
                 setting = SETTINGS[name]
                 kind = list[str] | None if name in _LISTS else str | None if setting.placeholder else bool
-                made = option(" ".join(setting.spellings), setting.help, setting.placeholder, title)
+                made = option(
+                    " ".join(setting.spellings), setting.help, setting.placeholder, title, _COMPLETED.get(name)
+                )
                 kinds[name] = Annotated[kind, made]
-    kinds["profile"] = Annotated[str | None, option("--profile", "Use a profile of ddpkit.toml.", "NAME", NODES)]
+    kinds["profile"] = Annotated[
+        str | None, option("--profile", "Use a profile of ddpkit.toml.", "NAME", NODES, completion.profiles)
+    ]
     kinds["keywords"] = Annotated[str | None, typer.Option(KEYWORDS, hidden=True)]
     parameters = [Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kinds[name]) for name in kinds]
     declare.__annotations__, declare.__dict__["__signature__"] = kinds, Signature(parameters)
@@ -112,7 +129,7 @@ class LaunchCommand(LeanCommand):
             formatter.write_dl(_OF_BACKENDS)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        return super().collect_usage_pieces(ctx) + ["[--] SCRIPT [ARG]..."] * (self.name == "launch")
+        return super().collect_usage_pieces(ctx) + ["[--] SCRIPT [ARG]..."] * (self.name in ("launch", "drill"))
 
 
 def launch_command(*settings: str) -> Any:
@@ -162,6 +179,21 @@ def launch_settings(context: typer.Context, words: list[str] | None, roles: str 
     return config.choose_python(settings, os.environ)
 
 
+def typed_settings(context: typer.Context, words: list[str] | None) -> tuple[str, ...]:
+    """Return the flags of settings as they were typed, and the nodes: words of another command line."""
+    from ddpkit.config import SETTINGS
+
+    found: list[str] = []
+    spelled = {"profile": "--profile", "keywords": KEYWORDS}
+    for name, value in context.meta[_META].items():
+        flag = spelled.get(name) or next(each for each in SETTINGS[name].spellings if each.startswith("--"))
+        if value is True:
+            found.append(flag)
+        elif value:
+            found += [f"{flag}={each}" for each in (value if isinstance(value, (list, tuple)) else [value])]
+    return (*found, *(words or ()))
+
+
 def queries(*, dry_run: bool, survey: bool) -> Queries:
     """Return the nodes that a command may query. Raises UsageError."""
     from ddpkit.execution.requested_nodes import Queries
@@ -189,6 +221,23 @@ def parse_variables(words: list[str] | None) -> dict[str, str | None]:
         name, equals, value = word.partition("=")
         variables[name] = value if equals else None
     return variables
+
+
+EXITING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def end_by_signals() -> None:
+    """While no rank runs, these end the command like an error: connections are closed, and a job that waits ends.
+
+    Under nohup HUP does not.
+    """
+
+    def end(number: int, _: object) -> None:
+        sys.exit(128 + number)
+
+    for number in EXITING:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, end)
 
 
 # These end the run; a second one ends it at once.

@@ -52,7 +52,7 @@ class _Reader:
         self.words, self.script, self.notes = [line.command], line.script, list[str]()
         self.hosts: list[str] = []
         self.given: dict[str, str] = {}  # ddpkit's own options, by name
-        self.sbatch: list[str] = []  # more options for it
+        self.passed: dict[str, list[str]] = {"sbatch": [], "srun": []}  # more options for them
         self.torchrun: dict[str, str] = {}  # its flags, with their values
 
     def read(self) -> Translated:
@@ -68,10 +68,11 @@ class _Reader:
                 self.hosts.append(token.word)
         self._name_script()
         self._apply_torchrun()
-        if self.sbatch:
-            from ddpkit.launchers.shell import join
+        for program, words in self.passed.items():
+            if words:
+                from ddpkit.launchers.shell import join
 
-            self._add_option("sbatch", f"{self.line.option('sbatch')} {join(self.sbatch)}".strip())
+                self._add_option(program, f"{self.line.option(program)} {join(words)}".strip())
         self._divide_tasks()
         self._check_nested()
         return Translated(self.words, self.script, self.notes)
@@ -208,8 +209,9 @@ class _Reader:
             if flag.instead == "--nnodes":
                 self._check_nodes(token)
             self.words += [flag.instead, self.given[flag.instead]]
-        elif flag.use is Use.PASSED:
-            self.sbatch.append(name if flag.alone else f"{name}={self._value(token)}")
+        elif flag.use in (Use.PASSED, Use.SRUN):
+            program = "sbatch" if flag.use is Use.PASSED else "srun"
+            self.passed[program].append(name if flag.alone else f"{name}={self._value(token)}")
         elif flag.use is Use.NOT_NEEDED and not token.attached:
             self._note(token.word, f"not needed; {flag.reason}")
         elif flag.use is Use.REFUSED:
@@ -227,7 +229,7 @@ class _Reader:
         word = token.name if token.value is None else f"{token.name}={token.value}"
         if not (self.line.slurm and self.line.may_be_sbatch(token.name) and known_to_sbatch(word)):
             return False
-        self.sbatch.append(word)
+        self.passed["sbatch"].append(word)
         return True
 
     def _gpu_bind(self, token: Token) -> None:

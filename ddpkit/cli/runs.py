@@ -12,14 +12,14 @@ import shutil
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ddpkit.cli import look
+from ddpkit.cli import completion, look
 from ddpkit.cli.app import JsonFlag, LeanCommand, app, note, option, print_json
 from ddpkit.cli.look import table
 from ddpkit.console.guarded import unguarded
@@ -32,7 +32,6 @@ from ddpkit.text import coloured, format_age, format_hosts, format_ranges, forma
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from rich.text import Text
 
-    from ddpkit.run.control import Removable
     from ddpkit.run.logs import Line, LineFilter
     from ddpkit.run.record import Attempt, Run
     from ddpkit.run.replicas import Replica
@@ -49,6 +48,7 @@ RunName = Annotated[
     typer.Argument(
         metavar="[RUN]",
         help="Run id, unique prefix or suffix, name, or directory. [default: latest of this project]",
+        autocompletion=completion.runs,
     ),
 ]
 
@@ -73,6 +73,7 @@ def show_status(
     run: RunName = None,
     watch: Annotated[bool, option("-w --watch", "Repeat every 2 seconds, until the run ends.")] = False,
     role: RoleName = None,
+    slow: Annotated[bool, option("--slow", "Watch the ranks for 15 s: for which one do the others wait?")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Show what a run does, rank by rank, and which rank makes no progress."""
@@ -80,6 +81,9 @@ def show_status(
     from ddpkit.run.run_index import reload
 
     whole = choose(run, "ddpkit status {}")
+    if slow:
+        _show_slow(whole, role, watch=watch, as_json=as_json)
+        return
 
     def look_again() -> RunStatus:
         again = reload(whole)
@@ -141,6 +145,96 @@ def _show_status(now: RunStatus, *, as_json: bool, line: bool) -> None:
         _show_sample(seen)
     for finding in odd:
         look.say(finding, "WARN")
+
+
+# ---- who is slow
+
+
+def _show_slow(run: Run, role: str | None, *, watch: bool, as_json: bool) -> None:
+    """Print the rank for which the others wait. `watch`: again and again, until the run ends."""
+    shown = False
+    while not shown or (watch and _lives(run)):
+        try:
+            for name, each in asked(run, role, "status --slow"):
+                _show_slowness(name, each, as_json=as_json, line=watch or name != "")
+        except UsageError:
+            if not shown or _lives(run):
+                raise
+        shown = True
+
+
+def _lives(run: Run) -> bool:
+    from ddpkit.run import run_index, status
+
+    return status.get_status(run_index.reload(run)).state.living
+
+
+def _show_slowness(name: str, run: Run, *, as_json: bool, line: bool) -> None:
+    from ddpkit.monitor import client, slow, top
+
+    note(f"{f'{name}: ' if name else ''}the ranks are watched for {client.WATCHED:g} s")
+    found, sample = client.watch_ranks(run)
+    named = set(found.slow.ranks) if found.slow else set()
+    beside = [each for each in top.compose(run.run_id, sample)["findings"] if named & set(each["ranks"])]
+    if as_json:
+        print_json("slow", slow.document(run.run_id, found, beside), line=line)
+        return
+    rows = [(str(rank), f"{100 * share:.0f} %", "slow" * (rank in named)) for rank, share in found.waits.items()]
+    if len(rows) > MOST_ROWS:
+        rows = [row for row in rows if row[2]][:MOST_ROWS]
+    table(("rank", "waits for others", ""), rows)
+    for rank, why in list(found.blind.items())[:MOST_ROWS]:
+        look.say(f"rank {rank} was not watched: {why}", "WARN")
+    prefix = f"{name}: " if name else ""
+    for words in slow.describe(found):
+        look.say(prefix + words, "WARN" if found.slow else "PASS")
+    for finding in beside:
+        look.say(prefix + finding["words"], "WARN")
+
+
+def asked(run: Run, role: str | None, command: str) -> list[tuple[str, Run]]:
+    """Return the runs whose ranks are asked, by their names: the run, or those of its replicas that run.
+
+    Raises UsageError where none can answer.
+    """
+    from ddpkit.run import replicas, status
+
+    now = status.get_status(run)
+    _check_answers(now, command)
+    if not now.run.replicas and role is None:
+        return [("", now.run)]
+    chosen = replicas.choose(now.run, role)
+    living = [(each.shown, status.get_status(each.starts[-1])) for each in chosen if each.starts and not each.problem]
+    found = [(name, each.run) for name, each in living if each.state.living]
+    if not found:
+        _check_answers(status.get_status(chosen[0].run), command)
+        raise UsageError(f"no replica of run {run.run_id} runs", status.command("status", run))
+    return found
+
+
+def _check_answers(now: RunStatus, command: str) -> None:
+    """Raise UsageError where the ranks of a run cannot answer `dump` or `top`."""
+    from ddpkit.run import status
+
+    run, hint = now.run, status.command("status", now.run)
+    if now.state is RunState.ELSEWHERE:
+        there = status.command_there(command, run, terminal=command == "top")
+        raise UsageError(f"cannot reach run {run.run_id}: it is {now.words}", there)
+    if now.state is RunState.QUEUED:
+        raise UsageError(f"run {run.run_id} has no ranks yet: {now.words}", hint)
+    if now.state is RunState.UNKNOWN:
+        raise UsageError(f"cannot query run {run.run_id}: {now.words}", now.hint or hint)
+    if not now.state.living:
+        what = f"run {run.run_id} has ended, and has no running ranks: {now.words}"
+        raise UsageError(what, status.command("logs", run))
+    if run.job is not None and run.job.many:
+        raise UsageError(f"job {run.job_id} is an array: each task has its own {run.world_size} ranks", "squeue --me")
+    if command == "dump" and run.job is not None and not run.job.labels:
+        what = f"the scheduler of job {run.job_id} gives no access to its ranks"
+        raise UsageError(what, "on a node: py-spy dump --pid PID")
+
+
+# ---- tables of `status`
 
 
 def _show_roles(roles: Sequence[Replica], now: RunStatus) -> None:
@@ -301,14 +395,13 @@ def _put_exact(data: bytes) -> int:
 
 
 def _age(text: str) -> float:
-    """Parse a length of time: 90, 90s, 10m, 2h or 1d."""
-    number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS else (text, "s")
-    if not number.replace(".", "", 1).isdecimal():
+    """Parse a length of time."""
+    from ddpkit import config  # the table of settings takes 10 ms
+
+    seconds = config.parse_duration(text)
+    if seconds is None:
         raise UsageError(f"--since {text} is not a length of time", "ddpkit logs --since 10m")
-    return float(number) * _UNITS[unit]
-
-
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+    return seconds
 
 
 def _show(
@@ -373,10 +466,7 @@ def stop(
     as_json: JsonFlag = False,
 ) -> None:
     """Stop a run: send every rank SIGTERM, after its grace period SIGKILL, and wait for the end."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    from ddpkit.run import control, replicas, status
-    from ddpkit.run.documents import run_document
+    from ddpkit.run import replicas, status
 
     if everything and run is not None:
         raise UsageError("--all and RUN exclude each other", f"ddpkit stop {shlex.quote(run)}")
@@ -388,6 +478,18 @@ def stop(
     seen = status.get_statuses(chosen)
     if run is None and role is None and not any(now.state.may_live or now.state is RunState.UNKNOWN for now in seen):
         note(f"no run of this {_place(everything)} is running; to list the runs: ddpkit ps")
+    stop_runs(chosen, seen, at_once=at_once, dry_run=dry_run, as_json=as_json)
+
+
+def stop_runs(
+    chosen: Sequence[Run], seen: Sequence[RunStatus], *, at_once: bool = False, dry_run: bool, as_json: bool
+) -> None:
+    """Stop runs, and print how each ended. `seen`: their states before. Raises the first error."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from ddpkit.run import control
+    from ddpkit.run.documents import run_document
+
     if dry_run:
         seen = [control.check_stop(now.run) for now in seen]  # it shows no command that `stop` would refuse to run
         plans = [_stop_plan(now, at_once=at_once) for now in seen if now.state.living]
@@ -443,7 +545,7 @@ def attach(run: RunName = None) -> None:
     now = status.get_status(choose(run, "ddpkit attach {}"))
     chosen = now.run
     if now.state is RunState.ELSEWHERE and chosen.session:
-        hint = status.remote_command("attach", chosen, terminal=True)
+        hint = status.command_there("attach", chosen, terminal=True)
         raise UsageError(f"run {chosen.run_id} is {now.words}", hint)
     if now.state.may_live:
         if chosen.session and os.isatty(0) and os.isatty(1) and tmux.is_attachable(chosen):
@@ -580,19 +682,22 @@ def table_of_runs(
         for row, directory in zip(cells, directories, strict=True):
             row.insert(-1, directory)
     rows = [head, *([" ".join(one_line(cell).split()) for cell in row] for row in cells)]  # no line ends within a cell
-    widths = {name: max(len(row[column]) for row in rows) for column, name in enumerate(head)}
+    widths = _fitted({name: max(len(row[column]) for row in rows) for column, name in enumerate(head)}, width)
+    lines = []
+    for row in rows:
+        pairs = zip(row, widths.items(), strict=True)
+        lines.append("  ".join(_cut(cell, room, end=name == DIRECTORY).ljust(room) for cell, (name, room) in pairs))
+    return [line.rstrip() for line in lines]
+
+
+def _fitted(widths: dict[str, int], width: int) -> dict[str, int]:
+    """Take characters from the column with most to spare until all fit, or none has any: the window is too narrow."""
     while sum(widths.values()) + 2 * (len(widths) - 1) > width:
         name = max((each for each in _LEAST if each in widths), key=lambda each: widths[each] - _LEAST[each])
         if widths[name] <= _LEAST[name]:
-            break  # a window too narrow for the rest
+            break
         widths[name] -= 1
-    cut = [
-        [_cut(cell, room, end=name == DIRECTORY) for cell, (name, room) in zip(row, widths.items(), strict=True)]
-        for row in rows
-    ]
-    return [
-        "  ".join(cell.ljust(room) for cell, room in zip(row, widths.values(), strict=True)).rstrip() for row in cut
-    ]
+    return widths
 
 
 def _command(run: Run) -> str:
@@ -653,7 +758,11 @@ def result(now: RunStatus) -> str:
 def rm(
     run: Annotated[
         list[str] | None,
-        typer.Argument(metavar="RUN...", help="Run id, at least 4 characters of one of this project, or directory."),
+        typer.Argument(
+            metavar="RUN...",
+            help="Run id, at least 4 characters of one of this project, or directory.",
+            autocompletion=completion.runs,
+        ),
     ] = None,
     ended: Annotated[bool, option("--ended", "Remove all ended runs of this project, started here or below.")] = False,
     yes: Annotated[bool, option("-y --yes", "Also remove files in these directories that are not ddpkit's.")] = False,
@@ -676,7 +785,7 @@ def rm(
         chosen = [run_index.find_target(word, known, status.here(), "ddpkit rm {}") for word in words]
     checked = [control.check_removable(now.run) for now in _ended(chosen, named=not ended)]
     removed = [removable.run for removable in checked]
-    _ask_for_others(checked, yes=yes, dry_run=dry_run)
+    ask_for_others({each.run.folder: each.others for each in checked}, yes=yes, dry_run=dry_run)
     if not dry_run:
         for removable in checked:
             control.remove_run(removable)
@@ -719,12 +828,10 @@ def _is_over(now: RunStatus) -> bool:
     return now.state.ended or now.state is RunState.LOST
 
 
-def _ask_for_others(checked: Sequence[Removable], *, yes: bool, dry_run: bool) -> None:
-    """Name the files that are not ddpkit's. Raises UsageError unless the user agrees to remove them."""
-    others = {each.run.folder: each.others for each in checked if each.others}
-    for folder, names in others.items():
-        more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
-        note(f"not made by ddpkit, in {folder}: {', '.join(names[:LISTED])}{more}")
+def ask_for_others(others: Mapping[str, Sequence[str]], *, yes: bool, dry_run: bool) -> None:
+    """Name the files that are not ddpkit's, by directory. Raises UsageError unless the user agrees to remove them."""
+    others = {folder: names for folder, names in others.items() if names}
+    name_others(others)
     if not others or yes or dry_run:
         return
     if sys.stdin.isatty() and sys.stderr.isatty() and typer.confirm("Remove them as well?", err=True):
@@ -733,3 +840,11 @@ def _ask_for_others(checked: Sequence[Removable], *, yes: bool, dry_run: bool) -
     raise UsageError(
         "files that are not ddpkit's would be removed; nothing was (--yes)", f"ls -la {shlex.quote(folder)}"
     )
+
+
+def name_others(others: Mapping[str, Sequence[str]]) -> None:
+    """Name the files that are not ddpkit's, by directory."""
+    for folder, names in others.items():
+        if names:
+            more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+            note(f"not made by ddpkit, in {folder}: {', '.join(names[:LISTED])}{more}")

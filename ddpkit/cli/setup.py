@@ -10,16 +10,17 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from ddpkit import templates
-from ddpkit.cli.app import JsonFlag, LeanCommand, app, option, print_json, shown, whole_program
+from ddpkit.cli import completion as values
+from ddpkit.cli.app import JsonFlag, LeanCommand, app, option, print_json, shown
 from ddpkit.cli.line import LETTERS
 from ddpkit.cli.look import WIDEST, rich_out, table
 from ddpkit.errors import UsageError
-from ddpkit.files import LIMIT, create_whole, read_bounded, remove_empty, remove_if_same
+from ddpkit.files import LIMIT, create_whole, read_bounded
 
 
 @app.command(cls=LeanCommand)
@@ -137,36 +138,23 @@ def check_files(new_files: list[NewFile]) -> None:
 
 
 def write_files(project: Path, new_files: list[NewFile]) -> None:
-    """Write the new files, or none: after an error those already written are removed. Raises UsageError."""
-    made: list[tuple[str, os.stat_result]] = []
-    folders: list[Path] = []
-    try:
-        for each in new_files:
+    """Write the new files. Raises UsageError."""
+    for each in new_files:
+        target = project / each.path
+        try:
+            target.parent.mkdir(0o755, parents=True, exist_ok=True)
             if each.state == "new":
-                target = project / each.path
-                _make_folder(target.parent, folders)
                 create_whole(str(target), each.text, each.mode)
-                made.append((str(target), target.lstat()))
-    except BaseException as error:
-        for path, as_made in made:
-            remove_if_same(path, as_made)
-        for folder in reversed(folders):
-            remove_empty(str(folder))  # not one into which another program has put a file
-        if isinstance(error, OSError):
-            raise UsageError(f"nothing was written: {error.filename}: {error.strerror}", "ddpkit init DIR") from None
-        raise
-
-
-def _make_folder(folder: Path, made: list[Path]) -> None:
-    missing = [each for each in (folder, *folder.parents) if not each.exists()]
-    for each in reversed(missing):
-        each.mkdir(0o755)
-        made.append(each)
+        except OSError as error:
+            raise UsageError(f"cannot write {target}: {error.strerror}", "ddpkit init DIR") from None
 
 
 @app.command(cls=LeanCommand)
 def backends(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One backend with all its options.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="One backend with all its options.", autocompletion=values.backends),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """List the backends, what they need, and their options."""
@@ -282,35 +270,18 @@ def show_env(
     "after compinit. fish: `ddpkit completion fish > ~/.config/fish/completions/ddpkit.fish`.",
 )
 def completion(
-    shell: Annotated[str | None, typer.Argument(metavar="bash|zsh|fish", help="Your shell.")] = None,
+    shell: Annotated[
+        str | None, typer.Argument(metavar="bash|zsh|fish", help="Your shell.", autocompletion=values.shells)
+    ] = None,
 ) -> None:
     """Print the shell script that completes ddpkit's commands, options and values."""
-    from ddpkit.cli import candidates
+    from typer.completion import get_completion_script  # type: ignore[attr-defined]
+
     from ddpkit.errors import nearest
 
     if shell is None:
         mine = os.environ.get("SHELL", "").rpartition("/")[2]
-        raise UsageError("no shell given", f"ddpkit completion {mine if mine in candidates.SCRIPTS else 'bash'}")
-    if shell not in candidates.SCRIPTS:
-        hint = nearest(shell, candidates.SCRIPTS) or "bash, zsh or fish"
-        raise UsageError(f"completion for {shell} not found", hint)
-    print(candidates.SCRIPTS[shell], end="")
-
-
-def commands() -> dict[str, Any]:
-    """Return every command with its options and arguments."""
-    from ddpkit.cli.candidates import Parameter
-
-    group = whole_program()
-    return {
-        name: [
-            Parameter(
-                tuple(each.opts) if each.param_type_name == "option" else (),
-                not getattr(each, "is_flag", False) and not (each.metavar or "").startswith("[="),
-                each.metavar or "",
-            )
-            for each in command.params
-            if not getattr(each, "hidden", False)
-        ]
-        for name, command in group.commands.items()
-    }
+        raise UsageError("no shell given", f"ddpkit completion {mine if mine in values.SHELLS else 'bash'}")
+    if shell not in values.SHELLS:
+        raise UsageError(f"completion for {shell} not found", nearest(shell, values.SHELLS) or "bash, zsh or fish")
+    print(get_completion_script(prog_name="ddpkit", complete_var=values.VARIABLE, shell=shell))

@@ -13,11 +13,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ddpkit.cli import look
+from ddpkit.cli import completion, look
 from ddpkit.cli.app import JsonFlag, LeanCommand, app, hint_for, note, option, print_json, show_plan
 from ddpkit.cli.line import Line
 from ddpkit.cli.look import table
-from ddpkit.cli.options import DryRun, RanksAndHosts, Survey, launch_command, launch_settings, queries
+from ddpkit.cli.options import (
+    EXITING,
+    DryRun,
+    RanksAndHosts,
+    Survey,
+    end_by_signals,
+    forward_signals,
+    launch_command,
+    launch_settings,
+    queries,
+)
 from ddpkit.console.style import Panel
 from ddpkit.errors import DdpkitError, PreflightError, UsageError
 from ddpkit.text import format_age
@@ -58,7 +68,6 @@ def preflight(
 ) -> None:
     allowed = queries(dry_run=dry_run, survey=survey)
     settings = launch_settings(context, words)
-    from ddpkit.cli.options import forward_signals
     from ddpkit.preflight import run
     from ddpkit.preflight.rank_program import name_programs
 
@@ -94,7 +103,7 @@ def _test(
 
     result = run.run_preflight(settings, os.environ, options)
     progress.clear()
-    for number in _ENDING:  # all of the table, or nothing
+    for number in EXITING:  # all of the table, or nothing
         signal.signal(number, signal.SIG_IGN)
     if as_json:
         print_json("test", model.report(result.checks, result.seconds))
@@ -102,20 +111,6 @@ def _test(
         show_report(result, line, verbose=verbose)
     sys.stdout.flush()
     return 0 if result.ok else PreflightError.exit_code
-
-
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-def end_by_signals() -> None:
-    """While no rank runs, these end the command like an error, and close the connections. Under nohup HUP does not."""
-
-    def end(number: int, _: object) -> None:
-        sys.exit(128 + number)
-
-    for number in _ENDING:
-        if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, end)
 
 
 def show_report(result: CheckReport, line: Line | None = None, *, verbose: bool = False) -> None:
@@ -231,7 +226,6 @@ def bench(
 
 
 def _run(ready: Ready, results: BenchResults, log_dir: str, *, as_json: bool) -> int:
-    from ddpkit.cli.options import forward_signals
     from ddpkit.diagnosis import verdict
     from ddpkit.preflight import rank_program
     from ddpkit.run.logs import read_end
@@ -281,7 +275,11 @@ ddpkit nodes forgive node2""",
 def nodes(
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[check|forgive] [NODE]...", help="The action, and its nodes. [default: list them]"),
+        typer.Argument(
+            metavar="[check|forgive] [NODE]...",
+            help="The action, and its nodes. [default: list them]",
+            autocompletion=completion.words_of_nodes,
+        ),
     ] = None,
     everything: Annotated[bool, option("-a --all", "Forgive all nodes.")] = False,
     backend: Annotated[str | None, option("-b --backend", "Check through this backend. [default: ssh]", "NAME")] = None,
@@ -354,7 +352,6 @@ def _show(action: str, left: Sequence[BadNode], removed: Iterable[BadNode], *, d
 
 def _check(bad: Iterable[BadNode], settings: LaunchSettings, *, quiet: bool) -> list[str]:
     """Run the preflight on each node alone, so that one cannot fail for another. Returns the hosts that failed."""
-    from ddpkit.cli.options import forward_signals
     from ddpkit.preflight import run
 
     end_by_signals()

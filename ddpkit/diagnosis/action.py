@@ -7,7 +7,7 @@ import re
 from ddpkit.diagnosis.answer import LogMatch
 from ddpkit.diagnosis.catalogue import entry_of_seen, entry_of_signal
 from ddpkit.diagnosis.decide import LogAnalysis
-from ddpkit.diagnosis.outcome import SUPERVISORS, Action, Failure
+from ddpkit.diagnosis.outcome import SUPERVISOR, Action, Failure
 from ddpkit.errors import AGAIN, NO_PROGRESS
 
 
@@ -44,7 +44,7 @@ def decide_failure(failure: Failure) -> Action:
     whose = f"rank {failure.rank}" if failure.rank is not None else failure.what
     if failure.what == "slurmd":
         return _exclude_proven(failure, "lost by SLURM")
-    if failure.what in SUPERVISORS:
+    if failure.what == SUPERVISOR:
         return _exclude_proven(failure, "lost", failure.reason or "it was lost")
     if failure.code == NO_PROGRESS and failure.reason:
         return Action(action="retry", reason=failure.reason)

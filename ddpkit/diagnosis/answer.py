@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ddpkit.diagnosis.catalogue.entry import OWN, Entry, as_word, filled, filled_command
-from ddpkit.diagnosis.line_prefixes import Speaker
+from ddpkit.diagnosis.line_prefixes import UNKNOWN_SPEAKER, Speaker
 from ddpkit.diagnosis.symptoms import find_symptom
 from ddpkit.diagnosis.tracebacks import RaisedException, Traceback
 from ddpkit.text import one_line
@@ -33,9 +33,13 @@ _ADVICE = re.compile(
 # An argument of the command or the configuration, in the code of an assertion.
 _ARGUMENT = re.compile(r"\b(?:args|cfg|config|hparams|opts?)\.((?:[a-z]\w*\.)*[a-z]\w*)\b(?!\()")
 _TABLE = re.compile(r"\b([A-Z][A-Z\d_]{3,})\[")  # a constant that is looked up, in a line of code
+_STATEMENT = re.compile(r"(?i)(?:your|the|this) ")  # what is too old, and not what to do
+# A whole sentence, as a person writes it.
+_SENTENCE = re.compile(r"[\[`'\"(]?[A-Z-][\w\]`'\")./-]*(?: \S+){4}")
 _ABOUT_BUGS = re.compile(r"(?i)(?:file|open|raise|report|submit) (?:an?|this) (?:bug|issue)|feature request|fburl\.com")
 # `ray::WorkerDict.update_actor() (pid=4711, ip=10.0.0.4, actor_id=...)`
 RAY_TASK = re.compile(r"\bray::\S+ ?\(pid=\d+, ip=(?P<host>[\w.:-]+)")
+BY_CLASS = "own-exception-by-class"  # usual reasons of exceptions by their class alone
 NO_PROBE = "nothing to check"
 
 
@@ -51,9 +55,9 @@ class LogMatch:
     said: str = ""  # advice, or a reason, in its line behind what its entry knows
     begin: int = 0  # the first line of its traceback
     text: str
-    speaker: Speaker
-    when: float | None
-    values: Mapping[str, str]
+    speaker: Speaker = UNKNOWN_SPEAKER
+    when: float | None = None
+    values: Mapping[str, str] = field(default_factory=dict)
     summary: str = ""  # of an exception of the script's own: its words, file and line
     location: str = ""  # and where to look at it
     doubtful: bool = False  # its text stands outside of a traceback, and is also printed where nothing is wrong
@@ -116,7 +120,8 @@ class LogMatch:
     @property
     def probe(self) -> str:
         """A command that shows it; empty where there is none."""
-        probe = filled_command(self.entry.probe, self.values) if self.entry else ""
+        values = {"script": self.program, **self.values} if self.program else self.values
+        probe = filled_command(self.entry.probe, values) if self.entry else ""
         return "" if probe == NO_PROBE else probe
 
     @property
@@ -126,35 +131,51 @@ class LogMatch:
 
 @dataclass(frozen=True)
 class Code:
-    """Lines of the script's code that a traceback shows."""
+    """Lines of code that a traceback shows below its last frame."""
 
     condition: str = ""  # of an assertion without a text
     above: str = ""  # above the line of the exception
+    checked: bool = False  # they raise it: its text is a sentence that the author of a check has written
 
 
 def describe_exception(trace: Traceback, who: str, code: Code) -> str:
     """Return one sentence on an exception that no entry knows: whose it is, its words, its place, what is around it."""
     origin = trace.origin()
     whose = f"{who}'s own exception" if who else "the script's own exception"
-    if origin.package:
-        whose = f"an exception inside {origin.package}" + (f", {who}" if who else "")
+    inside = origin.package
+    if inside and (code.checked or not origin.place):
+        whose = ("a check" if code.checked else "an exception") + f" inside {inside}" + (f", {who}" if who else "")
+        inside = ""
     condition = f" ({code.condition[:MAX_CODE]})" if code.condition else ""
     place = origin.place or origin.last
     where = f" at {place[0]}:{place[1]}" + (f" in {place[2]}" if place[2] else "") if place else ""
-    where += f", raised inside {origin.called}" if origin.called else ""
+    where += f", raised inside {inside}" if inside and inside != "torch" else ""
     also = _also(trace, origin)
-    reason = "" if also else _usual(origin)[0]
+    reason = "" if also else _usual(origin, code)[0]
     return one_line(f"{whose}: {_message(origin)}{condition}{where}{also}").rstrip(".") + reason
 
 
-def _usual(origin: RaisedException) -> tuple[str, str]:
-    """Return what usually is behind an exception of this kind, and what helps then; both are empty if not known."""
+def _usual(origin: RaisedException, code: Code) -> tuple[str, str]:
+    """Return what usually is behind an exception of this kind, and what helps then; both are empty if not known.
+
+    A message with advice tells it itself, and what its class says is of no use beside the sentence of a check.
+    """
+    advice = _advice(origin)
+    if advice and not _STATEMENT.match(advice[1]):
+        return "", ""
     usual = find_symptom(OWN, origin.words)
+    if not usual.cause and not _is_of_check(origin, code):
+        usual = find_symptom(BY_CLASS, origin.words)
     match = re.search(usual.text, origin.words) if usual.cause else None
     if match is None:
         return "", ""
-    values = {name: value for name, value in match.groupdict().items() if value}
+    values = {name: value for name, value in (*match.groupdict().items(), ("package", origin.package)) if value}
     return f". Usual reason: {filled(usual.cause, values)}", filled_command(usual.fix, values)
+
+
+def _is_of_check(origin: RaisedException, code: Code) -> bool:
+    """Whether a text is that of a check: Python's own texts are no whole sentences, and its checks name a key alone."""
+    return " " in origin.text and (code.checked or _SENTENCE.match(origin.text) is not None)
 
 
 def _also(trace: Traceback, origin: RaisedException) -> str:
@@ -170,9 +191,12 @@ def _also(trace: Traceback, origin: RaisedException) -> str:
 def where_to_look(trace: Traceback, code: Code, above: bool) -> str:
     """Say what to correct, as far as the code shows it, and where to look. `above`: whether the log has lines above."""
     origin = trace.origin()
-    usual = "" if _also(trace, origin) else _usual(origin)[1]
+    usual = "" if _also(trace, origin) else _usual(origin, code)[1]
     place = _place_to_look(origin, above)
-    place = f"read the whole message, which has advice. Otherwise {place}" if _advice(origin) else place
+    if _advice(origin):
+        place = f"read the whole message, which has advice. Otherwise {place}"
+    elif not usual and (origin.package or not origin.place) and _is_of_check(origin, code):
+        place = f"change what the message names, in the command, the configuration or the data. Otherwise {place}"
     # Of an error about None in the line that raised it: an argument without a value.
     unset = "NoneType" in origin.text and origin.place == origin.last
     arguments = _name_arguments("correct", code.condition) + (_name_arguments("set", code.above) if unset else "")
@@ -214,8 +238,8 @@ def _message(origin: RaisedException) -> str:
 
 def _place_to_look(origin: RaisedException, above: bool) -> str:
     """Say where to look: at the user's own line, or at a package's versions and arguments."""
-    package = as_word(origin.package)
-    if package and origin.last:
+    package = "" if origin.place else as_word(origin.package)
+    if package:
         return f"check the arguments of that call, and the version: pip show {package}"
     file = as_word(origin.place[0]) if origin.place else ""
     if origin.place and file:

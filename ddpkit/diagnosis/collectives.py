@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -30,14 +29,8 @@ _SEVERAL = "COALESCED"
 _WHOLE = frozenset(("_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE"))
 # All ranks pass the same number of elements to these.
 _EVEN = frozenset(("ALLREDUCE", "BROADCAST", "REDUCE", "_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE"))
-_CALLS = re.compile(r"OpType=(?P<call>\w+), TensorShape=(?P<shape>\[[\d, ]*\])")
-_NOT_NUMBERED = re.compile(r"\(SequenceNumber=\d+[A-Z]")  # torch prints no comma after a number that is not set
-_ASPECTS = re.compile(r"differ in the following aspects:\s*(?P<aspects>.*\S)")
-# A function that one rank alone, or each rank at another step, may call.
-_APART = re.compile(r"\bin (?P<frame>\w*(?:save|checkpoint|state_dict|evaluat|validat)\w*)$", re.IGNORECASE)
 MOST_RANKS = 8  # that are listed
 MANY_PASSED = 100  # collectives: the connections of all algorithms and groups have carried data by then
-FRAME_LINES = 80  # lines above an exception that can be its frames
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,22 +185,11 @@ def _by_call(works: Sequence[_Work], certain: bool) -> dict[str, list[int]]:
     calls = {(each.rank, each.call) for each in works}
     if len(calls) > len({rank for rank, _ in calls}):
         return {}
-    sized = (
-        (certain or _is_one_alone(works))
-        and len({call for _, call in calls}) == 1
-        and works[0].call in {*_EVEN, _SEVERAL}
-    )
+    sized = certain and len({call for _, call in calls}) == 1 and works[0].call in {*_EVEN, _SEVERAL}
     ranks: dict[str, set[int]] = {}
     for each in works:
         ranks.setdefault(f"{each.call} of {each.size} elements" if sized else each.call, set()).add(each.rank)
     return {call: sorted(of_call) for call, of_call in ranks.items()}
-
-
-def _is_one_alone(works: Sequence[_Work]) -> bool:
-    """Whether one rank of four or more differs in size, or the only two. Ranks of several groups would be even."""
-    size_of = {each.rank: each.size for each in works}
-    sizes = sorted(Counter(size_of.values()).values())
-    return len(sizes) == 2 and sizes[0] == 1 and (sizes[1] >= 3 or set(size_of) == {0, 1})
 
 
 def name_ranks(ranks: Sequence[int]) -> str:
@@ -219,30 +201,6 @@ def list_ranks(ranks: Sequence[int]) -> str:
     """Return `1, 2`, and of many the first ones."""
     more = f" and {len(ranks) - MOST_RANKS} more" if len(ranks) > MOST_RANKS else ""
     return ", ".join(map(str, ranks[:MOST_RANKS])) + more
-
-
-def reasons_of_mismatch(lines: Sequence[str], index: int) -> dict[str, str]:
-    """Return what a mismatch of collectives and the frames above it show of its reason, as values of an entry."""
-    values: dict[str, str] = {}
-    aspects = _ASPECTS.search(lines[index])
-    if aspects:
-        whole = re.sub(r"Tensor\s+Tensor", "Tensor", aspects["aspects"].strip())
-        parts = re.split(r"\s*\t\s*|\s+(?=Tensor \w+:|Sequence number:|Op type:)", whole)
-        if _NOT_NUMBERED.search(lines[index]):
-            parts = [part for part in parts if not part.startswith("Sequence number:")]
-        text = ", ".join(" ".join(part.split()) for part in parts if part and not part.rstrip().endswith("vs"))
-        values["aspects"] = re.sub(r"(?<=\S)vs (?=\S)", " and ", text)
-    calls = list(_CALLS.finditer(lines[index]))
-    if len(calls) == 2 and calls[0]["call"] == calls[1]["call"] and calls[0]["shape"] != calls[1]["shape"]:
-        values["same"] = calls[0]["call"]
-    for line in reversed(lines[max(0, index - FRAME_LINES) : index]):
-        text = split_prefix(visible_line(line)).text
-        if not text.startswith(" "):
-            break
-        frame = _APART.search(text)
-        if frame:
-            values["frame"] = frame["frame"]
-    return values
 
 
 # torch's comparison of the ranks: those that did not finish a collective, and those that began it.

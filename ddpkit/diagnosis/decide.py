@@ -7,6 +7,7 @@ What is known to explain it, along the edges of the catalogue, takes its place.
 from __future__ import annotations
 
 import re
+import time
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,11 +17,12 @@ from ddpkit.diagnosis.answer import LAYERS, MAX_TEXT, LogMatch, advice_in
 from ddpkit.diagnosis.catalogue import standing_in_for
 from ddpkit.diagnosis.catalogue.entry import NOTHING, Entry, Instead
 from ddpkit.diagnosis.events import LogReader
-from ddpkit.diagnosis.line_prefixes import Speaker, speaker_of_line, split_prefix, visible_line
+from ddpkit.diagnosis.line_prefixes import UNKNOWN_SPEAKER, Speaker, speaker_of_line, split_prefix, visible_line
 from ddpkit.diagnosis.outcome import Failure
 from ddpkit.diagnosis.progress import PROGRESS_LINES, Course, reports_error, says_it_continues
 from ddpkit.diagnosis.read import Limit, LogText, plain_lines
 from ddpkit.diagnosis.story import Log, Story
+from ddpkit.text import one_line
 
 BELOW = 3  # lines below an error that can hold its reason, as NCCL's `Last error:` does
 
@@ -86,7 +88,8 @@ def _root(first: LogMatch, candidates: Collection[LogMatch]) -> LogMatch:
 
 
 def _can_precede(reason: LogMatch, failure: LogMatch) -> bool:
-    if reason.file != failure.file or reason.number < failure.number:
+    # A kernel's lines are looked up after the failure: their place in the log says nothing.
+    if reason.file != failure.file or reason.number < failure.number or reason.evidence == "kernel":
         return True
     # Another rank may be the one that prints the reason, and its lines can come later.
     return reason.number <= failure.end + BELOW or reason.kind == failure.kind == "generic"
@@ -106,7 +109,6 @@ SECONDS = 5.0  # of the processor, for all logs of a run
 LAST_LINES = 5  # of a log: an error above them did not end it
 ALARM_LINES = 5  # an error so many lines below a warning is about the same
 MAX_LISTED = 8
-_NONE = Speaker()
 _LISTED = ("device", "setting")
 
 
@@ -134,8 +136,9 @@ def analyze_log(files: Iterable[tuple[str, str | LogText]], limit: Limit | None 
     matches: list[LogMatch] = []
     logs: dict[str, Log] = {}
     limit = limit or Limit(SECONDS)
-    unread = 0
+    unread, since = 0, time.thread_time()
     for name, text in files:
+        limit.leave_out(since)  # the text is read when it is asked for: a slow machine changes no answer
         lines, numbers = _lines_of(text)
         del text
         reader = LogReader(name, lines, limit)
@@ -144,6 +147,7 @@ def analyze_log(files: Iterable[tuple[str, str | LogText]], limit: Limit | None 
         first = own_matches[0].number if own_matches else len(lines)
         logs[name] = Log(lines=lines, numbers=numbers, course=Course(lines, first), harmless=reader.harmless)
         matches += own_matches
+        since = time.thread_time()
     result = _decide(matches, logs)
     result.unread = unread
     _read_story(result, logs)
@@ -187,7 +191,7 @@ def _decide(matches: list[LogMatch], logs: Mapping[str, Log]) -> LogAnalysis:
     result.others = _without_repeats(causes)
     shown = set(map(id, causes))
     result.consequences = [each for each in rest if id(each) not in shown]
-    result.hints = _without_repeats(each for each in hints if each is not first and _may_explain(each, first))
+    result.hints = _without_repeats(each for each in hints if each is not first and explains(each, first))
     return result
 
 
@@ -233,46 +237,36 @@ def _lead_by_warning(result: LogAnalysis, hints: list[LogMatch], logs: Mapping[s
     return result
 
 
-def _may_explain(hint: LogMatch, first: LogMatch) -> bool:
-    """Whether a warning is worth a line beside a failure: not beside a certain cause of another kind."""
-    return explains(hint, first) or (first.kind in ("generic", "consequence") and not hint.was_cause)
-
-
 def _with_speaker(first: LogMatch, alike: list[LogMatch], failures: list[LogMatch]) -> LogMatch:
-    """Add rank and host from other lines on the same failure: srun's, or torchrun's table."""
+    """Add rank and host from other lines. `alike`: those on the same failure; `failures`: all that end a run."""
     known = first.speaker
-    if first.scope == "job":
-        return first
-    for each in alike if not known.host else ():
-        if each.values.get("host") and each.speaker.rank == known.rank:
-            first = replace(first, values={**each.values, **first.values})
-            known = known if each.speaker.host else replace(known, host=each.values["host"])
-            break
-    if known == _NONE and first.text.startswith("NCCL WARN"):  # the rank's own error follows at once
-        below = [each for each in failures if each.file == first.file and 0 < each.number - first.number <= ALARM_LINES]
-        own = {each.speaker for each in below if explains(first, each) and each.speaker.rank is not None}
-        known = own.pop() if len(own) == 1 else known
+    by_value = (each for each in alike if each.values.get("host") and each.speaker.rank == known.rank)
+    same = None if known.host else next(by_value, None)  # such as srun's line
+    if same is not None:
+        first = replace(first, values={**same.values, **first.values})
+        known = known if same.speaker.host else replace(known, host=same.values["host"])
     if known.rank is not None:
-        same_rank = (each.speaker.host for each in failures if each.speaker.rank == known.rank)
-        host = known.host or next((each for each in same_rank if each), "")
-        return _spoken(first, replace(known, host=host))
+        hosts = (each.speaker.host for each in failures if each.speaker.rank == known.rank and each.speaker.host)
+        return _spoken(first, replace(known, host=known.host or next(hosts, "")))
     if first.kind not in ("cause", "death"):
         return _spoken(first, known)
     if not known.known and ".batch" in first.text:  # the batch step runs on the host that SLURM names for its job
         host = next((each.values["host"] for each in failures if explains(first, each) and "host" in each.values), "")
         return _spoken(first, replace(known, host=host))
-    table = next(
-        (each for each in failures if each.text.startswith("exitcode") and each.speaker.rank is not None), None
-    )
-    if known.local is not None and (table is None or table not in alike):
-        return first
-    named = [each for each in alike if each.speaker.rank is not None and not each.warned]
-    summaries = [each for each in failures if each.scope == "launcher" and each.speaker.known]
-    other = next((each for each in (*([table] if table in alike else []), *named, table, *summaries) if each), None)
+    other = _who_failed(alike, failures)
     if other is None or (known.host and other.speaker.host not in ("", known.host)):
         return first
     first = replace(first, values={**other.values, **first.values}) if other in alike else first
     return _spoken(first, replace(other.speaker, host=other.speaker.host or known.host, agent=known.agent))
+
+
+def _who_failed(alike: list[LogMatch], failures: list[LogMatch]) -> LogMatch | None:
+    """Return the line that says best which rank failed: torchrun's table, another on the same failure, a summary."""
+    tables = [each for each in failures if each.text.startswith("exitcode") and each.speaker.rank is not None][:1]
+    named = [each for each in alike if each.speaker.rank is not None and not each.warned]
+    summaries = [each for each in failures if each.scope == "launcher" and each.speaker.known]
+    best_first = [*(each for each in tables if each in alike), *named, *tables, *summaries]
+    return best_first[0] if best_first else None
 
 
 def _with_all(first: LogMatch, alike: list[LogMatch]) -> LogMatch:
@@ -335,8 +329,6 @@ def _read_story(result: LogAnalysis, logs: Mapping[str, Log]) -> None:
     if first is not None and first.role == "waits":
         result.silent_ranks = story.silent_ranks
         result.first = first = story.name_awaited(first)
-    if first is not None and first.entry is not None and "{above" in first.entry.cause:
-        result.first = first = replace(first, values={**first.values, "above": story.deciding_line(first)})
     for entry, rule in _rules(first.id if first else NOTHING):
         found = story.read(rule) if rule.reads else None
         if found is None:
@@ -352,7 +344,7 @@ def _read_story(result: LogAnalysis, logs: Mapping[str, Log]) -> None:
                 entry, found.kind or entry.kind, found.file, logs[found.file].lines, found.index or 0
             )
             result.first = replace(
-                result.first, speaker=found.speaker or _NONE, values=found.values, warned=found.warned
+                result.first, speaker=found.speaker or UNKNOWN_SPEAKER, values=found.values, warned=found.warned
             )
         result.alike = [] if rule.reads == "other-work" or found.index is not None else result.alike
         return
@@ -360,10 +352,7 @@ def _read_story(result: LogAnalysis, logs: Mapping[str, Log]) -> None:
 
 def _of_line(entry: Entry | None, kind: str, name: str, lines: Sequence[str], index: int) -> LogMatch:
     text = visible_line(lines[index]).strip()[:MAX_TEXT]
-    number = index + 1
-    return LogMatch(
-        entry=entry, kind=kind, file=name, number=number, end=number, text=text, speaker=_NONE, when=None, values={}
-    )
+    return LogMatch(entry=entry, kind=kind, file=name, number=index + 1, end=index + 1, text=text)
 
 
 def _look_at_health(result: LogAnalysis, matches: list[LogMatch], logs: Mapping[str, Log]) -> None:
@@ -389,19 +378,20 @@ def _look_at_health(result: LogAnalysis, matches: list[LogMatch], logs: Mapping[
 
 
 def _own_answer(name: str, log: Log, number: int, known: set[tuple[str, int]]) -> LogMatch | None:
-    """Return an error that no entry knows, at the end of a log, where its message itself says what to do."""
+    """Return an error at the end of a log that no entry knows, where its message itself says what failed or helps."""
     below = [each for each, line in enumerate(log.lines[number:], number + 1) if line.strip()]
     # What is below it also tells of the failure: else the program went on.
     if len(below) > LAST_LINES or not all((name, each) in known or _is_alarm(log.lines, each) for each in below):
         return None
     line = visible_line(log.lines[number - 1])
-    said = advice_in(split_prefix(line).text)
-    if not said:
+    text = split_prefix(line).text
+    advice, told = advice_in(text), _TOLD.match(text)
+    if not advice and told is None:
         return None
+    said = advice or one_line(told["said"] if told else "", MAX_TEXT)
+    hint = f"as it says: {advice}" if advice else "change what this message names. The lines above it can say more"
     match = _of_line(None, "generic", name, log.lines, number - 1)
-    return replace(
-        match, speaker=speaker_of_line(line), summary=f"its own message: {said}", location=f"as it says: {said}"
-    )
+    return replace(match, speaker=speaker_of_line(line), summary=f"its own message: {said}", location=hint)
 
 
 def _first_alarm(name: str, log: Log, known: set[tuple[str, int]]) -> tuple[str, int, str] | None:
@@ -412,6 +402,8 @@ def _first_alarm(name: str, log: Log, known: set[tuple[str, int]]) -> tuple[str,
     return None
 
 
+# A tool's message about its own failure, in at least four words.
+_TOLD = re.compile(r"(?:[\w./-]+: )*(?i:fatal|error)(?: error)?: +(?P<said>(?:\S+ +){3}\S.*)")
 # A run's name may be a word for an error, in lines of ddpkit's own and in paths.
 _RUN_ID = re.compile(r"\b\d{8}-\d{6}-[\w.-]+-[0-9a-f]{4}\b")
 

@@ -58,8 +58,7 @@ BEFORE_QUOTED = 20  # and characters before it, of a long line
 PROSE_WORDS = 5  # above a failure in its line: a sentence that speaks of it
 TASK_LINES = 60  # frames of a Ray task, below the line that names its host
 HOST_LINES = 5000  # lines that are searched for hosts
-_SYNTAX_ERRORS = frozenset(("syntaxerror", "indentationerror", "taberror"))
-_TRACEBACK_WORDS = frozenset(("traceback", "cause", "exitcode", *_SYNTAX_ERRORS))
+_TRACEBACK_WORDS = frozenset(("traceback", "cause", "exitcode"))
 _PROSE = re.compile(r"(?<!\S)[A-Za-z']+[,.:]?(?=\s)")
 _JOB = re.compile(r"\b(?:JOB|STEP|StepId=|JobId=|[Jj]ob(?: allocation)?) ?(\d{2,})\b")
 _POD = re.compile(r"\bpod/[\w.-]+")
@@ -126,7 +125,7 @@ class LogReader:
         known |= self._ignored | {raised.number for trace in self._tracebacks for raised in trace.raised}
         for bare in self._bare:
             if bare.start not in known and self._condition(bare) not in known:
-                self._add_own(bare, kind="death")
+                self._add_own(bare, kind="cause" if bare.origin().last else "death")
         return sorted(map(self._as_ended_by_srun, self.matches), key=lambda each: each.number)
 
     def _find(self) -> None:
@@ -199,7 +198,10 @@ class LogReader:
             ends.append(len(message))
             message += f" {text.strip()}"
         found = next(iter(known_failures().matches(message, self._is_fulfilled) if ends else ()), None)
-        if found is None or found.entry.kind == "noise" or not any(found.start < end < found.end for end in ends):
+        if found is None or found.entry.kind == "noise":
+            return False
+        # The end of a long command, as `died with <Signals.SIGKILL: 9>`, stands in the last of its lines.
+        if found.entry.kind != "death" and not any(found.start < end < found.end for end in ends):
             return False
         whole = next((end for end in ends if end >= found.end), len(message))
         self._add_entry(index, found, trace, message[:whole])
@@ -238,10 +240,6 @@ class LogReader:
             _append(self._failures, tracebacks.read_torchrun_table(self.lines, index))
         elif "exitcode" in words and not self._failures and not self._holds(tracebacks.ROOT):
             _append(self._failures, tracebacks.read_torchrun_row(self.lines, index))
-        if not _SYNTAX_ERRORS.isdisjoint(words) and not any(old.end >= index for old in self._tracebacks[-4:]):
-            _append(self._tracebacks, tracebacks.read_syntax_error(self.lines, index))
-        if tracebacks.BOX in line:
-            _append(self._tracebacks, tracebacks.read_boxed_traceback(self.lines, index))
 
     def _is_fulfilled(self, match: Match) -> bool:
         """Whether the log holds the text and the hosts without which the entry is not meant."""
@@ -459,9 +457,6 @@ class LogReader:
         place = trace.origin().place if trace else None
         values = {"place": f"{place[0]}:{place[1]}"} if place else {}
         values |= {**context, **(_failed_rank(trace, speaker) if trace else {}), **match.values}
-        own = values.pop("speaker", "")
-        if own and speaker.rank is None:
-            speaker = replace(speaker, rank=int(own))
         if match.entry.kind == "death" and not speaker.host:
             speaker = replace(speaker, host=values.get("host", ""))
         if values.get("code", "").isdecimal():
@@ -479,7 +474,10 @@ class LogReader:
             speaker = replace(speaker, rank=first, host=values.get("host", speaker.host), ranks=several)
         if values.get("local", "").isdecimal() and speaker.rank is None:
             speaker = replace(speaker, local=int(values["local"]))
-        shown = [name for name, text in match.entry.branches if self._holds(text)]
+        # The line itself decides; else any other line does.
+        line = self.lines[index]
+        shown = [name for name, text in match.entry.branches if re.search(text, line)]
+        shown = shown or [name for name, text in match.entry.branches if self._holds(text)]
         if shown:
             values[BRANCHES] = " ".join(shown)
         job, pod = _JOB.search(self.lines[index]), _POD.search(self.lines[index])
@@ -492,8 +490,7 @@ class LogReader:
         failed = _failed_rank(trace, speaker)
         if failed:
             speaker = Speaker(rank=int(failed["rank"]))
-        asserted = self._condition(trace)
-        code = Code(self._code(asserted) if asserted is not None else "", self._code_above(origin.number))
+        code = self._shown_code(trace)
         self.matches.append(
             LogMatch(
                 entry=None,
@@ -505,7 +502,6 @@ class LogReader:
                 text=origin.words[:MAX_TEXT],
                 speaker=speaker,
                 when=trace.when if trace.when is not None else when,
-                values={},
                 summary=describe_exception(trace, speaker.describe(), code),
                 location=where_to_look(trace, code, above=origin.number > self._first_words),
                 traced=bool(trace.own),
@@ -513,23 +509,28 @@ class LogReader:
             )
         )
 
+    def _code_lines(self, number: int) -> Iterator[int]:
+        """Yield the lines between an exception and the last frame above it, from below."""
+        for index in range(number - 1, max(-1, number - FRAME_LINES), -1):
+            if tracebacks.is_frame(self.lines[index]):
+                return
+            yield index
+
     def _condition(self, trace: Traceback) -> int | None:
         """Return the line with the condition of an assertion that has no text of its own."""
         origin = trace.origin()
         if origin.text or not origin.kind.endswith("AssertionError"):
             return None
-        start = trace.start if trace.own else 0  # without a header, the frames stand above it
-        for index in range(origin.number - 1, max(start, origin.number - FRAME_LINES), -1):
-            if self._code(index).startswith("assert "):
-                return index
-            if tracebacks.is_frame(self.lines[index]):
-                break
-        return None
+        return next((each for each in self._code_lines(origin.number) if self._code(each).startswith("assert ")), None)
 
-    def _code_above(self, number: int) -> str:
-        """Return the line of code above an exception, without the marks below it."""
-        above = range(number - 1, max(-1, number - FRAME_LINES), -1)
-        return next((text for index in above if (text := self._code(index)).strip("~^ ")), "")
+    def _shown_code(self, trace: Traceback) -> Code:
+        number, asserted = trace.origin().number, self._condition(trace)
+        shown = [text for each in self._code_lines(number) if (text := self._code(each).strip("~^ "))]
+        return Code(
+            condition=self._code(asserted) if asserted is not None else "",
+            above=shown[0] if shown else "",
+            checked=any(text.startswith(("raise ", "assert ")) for text in shown),
+        )
 
     def _code(self, index: int) -> str:
         return split_prefix(visible_line(self.lines[index])).text.strip().rstrip("\\").rstrip()
@@ -549,7 +550,6 @@ class LogReader:
                 end=failure.number + 1,
                 text=visible_line(self.lines[failure.number]).strip(),
                 speaker=failure.speaker,
-                when=None,
                 values=values,
                 decisive=True,
             )

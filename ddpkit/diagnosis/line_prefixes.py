@@ -4,79 +4,21 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[()][A-Z0-9]")
 MAX_LINE = 4096  # characters of a line that are looked at: its begin and its end
 _CUT = " ... "
 
-# Each takes one label off the front. Named groups: rank, local (rank on its host), host, agent, when; task, which is the
-# rank unless the task is a launcher; own, the rank that the process itself prints.
-# After a time stands one space at most: the others belong to the line, for example to a traceback.
-_TIME = r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
-_LEVEL = r"(?:ERROR|CRITICAL|FATAL|WARNING|WARN|INFO|DEBUG)"
-_LABELS = [
-    re.compile(pattern)
-    for pattern in (
-        r"\[(?P<rank>\d+) (?P<host>[^\s\]]+)\] ",  # ddpkit
-        r"\[(?P<agent>ddpkit)\] ",
-        r"\[(?P<agent>torchrun|preload|container|legacy|srun) (?P<host>[^\s\]]+)\] ",
-        r"\[rank(?P<local>\d+)\]: ?(?=\[rank\d+\]:)",  # torchrun --role rank --tee, around torch's own
-        r"\[rank(?P<own>\d+)\]: ?",  # torch, and torchrun --tee with TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE
-        r"\[(?P<role>[A-Za-z_]\w*?)(?P<local>\d+)\]: ?",  # torchrun --tee
-        r"\[rank:? ?(?P<rank>\d+)\] ?",  # Lightning
-        r"\[Rank (?P<rank>\d+)\]:? ",
-        r"(?:[0-9a-f]{6,40} )?\[rank=(?P<rank>\d+)\] (?:\|\| ?)?",  # Determined
-        r"[Rr]ank:? ?(?P<rank>\d+)[:|] ",
-        r"\[(?:[\w.@-]+,)?(?:mpirank:)?(?P<rank>\d+)(?:,(?P<host>[\w.-]+))?\]<(?:stdout|stderr|stddiag)>: ?",  # mpirun, Horovod, SageMaker
-        r" *(?P<task>\d+): ",  # srun --label
-        r"\[(?P<agent>task \d+)\] ",  # srun --label of launchers, see read.py
-        r"\[\d{1,6}\] (?=\[rank\d+\]:)",  # a number of the line, in some viewers
-        r"\[(?P<rank>\d{1,4})\] (?!(?:\S+:\d+ (?:\(\w+\) )?)?NCCL| +\d+ [a-z]+  )",  # mpirun -l, ddpkit without hosts; no job of zsh
-        r"\([\w.:-]+,? (?:rank=(?P<rank>\d+), )?pid=\d+(?:, ip=(?P<host>[\w.:-]+))?(?:, [^)]*)?\) ?",  # Ray, SkyPilot
-        r"\((?:raylet|gcs_server)(?:, ip=(?P<host>[\w.:-]+))?\) ?",  # Ray
-        r"\[pod/(?P<host>[\w.-]+)/[\w.-]+\] ",  # kubectl logs --prefix
-        r"\[host/(?P<host>[\w.-]+)\] ",  # pdsh, see read.py
-        r"\[resource\.labels\.containerName: (?P<host>[\w.-]+)\] ?",  # Google Cloud
-        r"\[(?P<host>[\w.-]+), unknown_ip\] ?",  # AzureML on Kubernetes
-        _LEVEL + r" (?=\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S*Z )",
-        r"(?P<host>(?:trainer|worker|train|script|ddp|sh)/\d+) ",  # torchx
-        r"(?P<host>[\w.-]+):\d+:\d+ \[\d+\] (?=(?:\S+:\d+ (?:\(\w+\) )?)?NCCL)",
-        r"\| *(?P<when>" + _TIME + r"|\d{10,13}) *\| ?",  # a table of CloudWatch
-        r"(?P<host>(?!\d+ )[\w.-]+) +\| ",  # docker compose
-        r"\[(?P<when>" + _TIME + r")(?: (?:DP|TP|PP|EP|CP)\d+)+\] ",  # SGLang
-        r"\[?(?P<when>" + _TIME + r")\]?(?: (?:stdout|stderr) [FP])?(?: ?[:,-]+(?= ))?[ \t]?",  # k8s, CRI, loggers
-        r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d(?: - " + _LEVEL + r" - \S+ -)?[ \t]? {0,3}(?=\S)",
-        r"\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]?(?: -)? ?",
-        r"\| " + _LEVEL + r" +\| [\w.<>]+:[\w<>]+:\d+ - ",  # loguru
-        _LEVEL + r" \d\d-\d\d \d\d:\d\d:\d\d \[?[\w.]+:\d+\] ?",  # vLLM
-        _LEVEL + r":[\w.]+:(?=\S)",  # logging's own form
-        r"\w[\w.]* - " + _LEVEL + r" - ",
-        r"- " + _LEVEL + r" - ",
-        _LEVEL + r" (?P<when>" + _TIME + r") \[resource\.labels\.\w+: [\w.-]+\] ?",  # gcloud logging
-        r"(?:stdout|stderr): ",  # accelerate test
-        r"\[(?:stdout|stderr|" + _LEVEL + r")(?:[:|][^\]]*)?\] ?",
-        r"\[?[EWIF](?P<glog>\d{3,4} \d\d:\d\d:\d\d\.\d+) +(?:\d+ )?(?:[\w/.-]+:\d+\] ?)?",  # torch's C++ and torchrun
-        r"[DIWEFC] \d+ \d+\] (?=(?:\((?:raylet|gcs_server)\) )?[\w.]+\.(?:cc|h):\d+: )",  # Ray, after its time
-        r"[A-Z][a-z]{2} [ \d]\d (?P<clock>\d\d:\d\d:\d\d) (?P<host>[\w.-]+) \S+?(?:\[\d+\])?: ",  # journal
-        r"\[?[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\]? ?",  # dmesg -T, Horovod
-        r"\[ *\d+\.\d{6}\] ",  # dmesg
-        r"##\[error\]",  # GitHub
-    )
-]
-# Within the text.
-_RANK_IN_TEXT = (
-    re.compile(r"\[rank(\d+)\]:"),  # of the world; the next one can be a rank in a smaller group
-    re.compile(r"\[(?:PG [^\]]*)?[Rr]ank (\d+)\]"),
-    re.compile(r"(?<!does not contain )\brank[ =:]+(\d+)\b", re.IGNORECASE),
-    re.compile(r"^-- Process (\d+) terminated"),
-)
-_LAST_CELL = re.compile(r"(?<!\s)\s*\|\s*$")  # of a table
 _HOST_IN_TEXT = re.compile(r"(?<![\w.-])([\w.-]+):\d+:\d+ \[\d+\] (?:\S+:\d+ (?:\(\w+\) )?)?NCCL ")
-_RANK_IN_NAME = (
-    re.compile(r"rank[_-]?(?P<rank>\d+)\b.*\.\w+$"),
-    re.compile(r"attempt_\d+/(?P<local>\d+)/std(?:out|err)\.log$"),
-)
+
+
+@cache
+def _forms(name: str) -> tuple[re.Pattern[str], ...]:
+    """Return the expressions of a list of forms, in their order."""
+    from ddpkit.diagnosis.catalogue import load
+
+    return tuple(map(re.compile, load().forms[name]))
 
 
 @dataclass(frozen=True)
@@ -127,8 +69,6 @@ def visible_line(line: str) -> str:
     """Return the text that a terminal shows of a line at the end."""
     if "\r" in line:
         line = next((state for state in reversed(line.split("\r")) if state), "")
-    if line.endswith(" across cluster]"):  # Ray: [repeated 14x across cluster]
-        line = line.rpartition(" [repeated ")[0]
     return cut_line(line)
 
 
@@ -146,13 +86,11 @@ def split_prefix(line: str) -> PrefixedLine:
     more = True
     while more:
         more = False
-        for label in _LABELS:
+        for label in _forms("before"):
             match = label.match(line)
             if not match:
                 continue
             groups = match.groupdict()
-            if groups.get("role") and groups["role"].lower() in ("errno", "error", "gpu", "step", "epoch"):
-                continue
             rank = int(groups["rank"]) if groups.get("rank") and rank is None else rank
             task = int(groups["task"]) if groups.get("task") and task is None else task
             own = int(groups["own"]) if groups.get("own") and own is None else own
@@ -161,8 +99,6 @@ def split_prefix(line: str) -> PrefixedLine:
             agent = agent or groups.get("agent") or ""
             when = _seconds(groups.get("when"), groups.get("glog")) if when is None else when
             line = line[match.end() :]
-            if match[0].startswith("|"):
-                line = _LAST_CELL.sub("", line)
             more = True
             break
     if rank is None:
@@ -192,7 +128,7 @@ def speaker_of(prefixed: PrefixedLine, raw: str) -> Speaker:
     speaker = prefixed.speaker
     rank, host = speaker.rank, speaker.host
     if rank is None:
-        for pattern in _RANK_IN_TEXT:
+        for pattern in _forms("rank_in_text"):
             match = pattern.search(prefixed.text)
             if match:
                 rank = int(match[1])
@@ -212,7 +148,7 @@ def speaker_of_line(line: str) -> Speaker:
 @lru_cache(maxsize=256)
 def speaker_in_name(path: str) -> Speaker:
     """Return the speaker that a file's name has: `rank_3.log`, torchrun's `attempt_0/3/stderr.log`."""
-    for pattern in _RANK_IN_NAME:
+    for pattern in _forms("rank_in_name"):
         match = pattern.search(path)
         if match:
             groups = match.groupdict()

@@ -11,7 +11,6 @@ from typing import Literal
 from ddpkit.errors import DdpkitError
 
 SUPERVISOR = "ddpkit's process"  # as `Failure.what`
-SUPERVISORS = (SUPERVISOR, "the supervisor")  # the second: in records of versions before 0.2
 
 
 # The usual meaning of an exit code.

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 from ddpkit.diagnosis.answer import LogMatch
+from ddpkit.diagnosis.catalogue import form
 from ddpkit.diagnosis.line_prefixes import split_prefix, visible_line
 
 MOST_STEPS = 2000  # lines of progress that are looked at for one failure
@@ -16,83 +17,28 @@ BUFFER = 1 << 16  # characters
 AS_BEFORE = 2  # lines of a shape that goes on
 PROGRESS_LINES = 20  # so many lines of progress after a failure show that the run went on
 RANKS = re.compile(r"\[[Rr]ank ?(\d+)\]")
-# Lines that a training script prints while all is well.
-_STEP = re.compile(
-    r"(?i)(?<![a-z])(?:epochs?|steps?|iters?|iterations?|loss|train_loss|batch|ppl|perplexity|accuracy|acc|lr)\b"
-    r"['\"]?[\s:=\[(#]*\d"
-    r"|(?<!\d)\d+(?:\.\d+)? ?(?:it|samples|tokens|tok|examples|img|images|steps|batches)/s"
-    r"|s/it\b|\b\d{1,3}%\||\b\d+ ?/ ?\d+ \["
-)
+_STEP = form("step")
 _STEP_WORDS = ("epoch", "step", "iter", "loss", "batch", "ppl", "perplexity", "acc", "lr", "/s", "/it", "%|")
-# Training itself ended well. A job script prints `Job finished` after a failure, too.
-_TRAINED = re.compile(
-    r"(?i)\b(?:(?:re|pre-?)?training|train|fit(?:ting)?|fine-?tuning|all (?:epochs|steps|iterations))"
-    r"(?: (?:is|has|was|are|have|been|process|loop|job|run|successfully))* "
-    r"(?:finished|completed?|done|ended successfully|succeeded)\b(?! (?:with|in) (?:error|exit code [1-9]))"
-    r"|\b(?:finished|done|completed)(?: with)? (?:the )?(?:training|fine-?tuning|pre-?training|all \w+)\b"
-    r"|`Trainer\.fit` stopped: `max_|\btrain_runtime\b|Training completed\. Do not forget"
-    r"|\bEnd time of running main\b"
-    r"|\bsuccessfully (?:finished|completed|trained)\b|\b(?:finished|completed|exited) successfully\b"
-    r"|^=+ (?!.*\b(?:failed|error)).*\d+ passed.* in [\d.]+s"
-    r"|^\W*(?:done|finished) ?! ?$"
-)
-_END = re.compile(
-    r"(?i)\b(?:run|job|script|benchmark|experiment|pipeline|evaluation|everything|all (?:ranks|workers|processes|tests?))"
-    r"(?: (?:is|has|was|are|have|been|process|successfully))* (?:finished|completed?|done|succeeded|passed|over)\b"
-    r"(?! (?:with|in) (?:error|exit code [1-9]))"
-    r"|exits? successfully|exit(?:ed|s)?(?: with)?(?: (?:code|status))?[ :=]+0\b"
-    r"|Destroy COMPLETE|Rendezvous complete for workers|process group has NOT been destroyed before"
-    r"|destroy_process_group\(\) was not called|^# Avg bus bandwidth"
-    r"|^\W*(?:done|finished|success|succeeded|completed|all done|exit(?:ing)?)\W*$"
-)
-_UNFINISHED = re.compile(
-    r"(?i)\b(?:not|never|until|before|when|if|once|after|failed|unless)\b.*(?:finish|complet|done|ended)"
-)
-_W_LEVEL = re.compile(r"\[W\d{3,4} ")  # of torch's C++: the month and the day
-# A rank that does this for long keeps the others waiting in a collective.
-WORK = re.compile(
-    r"(?i)\b(?:saving|save[sd]?|writing|dumping|gathering|consolidating|merging|uploading)\b.{0,60}"
-    r"(?:checkpoint|ckpt|model|state|weights|optimizer|shards?|snapshot|\.pth?\b|\.bin\b|safetensors)"
-    r"|\b(?:tokeniz|tokenis|preprocess|pre-process|packing|grouping texts|filtering|shuffling|indexing|caching|"
-    r"extracting|unpacking|decompress|downloading|preparing|converting|generating|building|constructing|computing)"
-    r"\w*\b.{0,60}(?:data|split|texts?|tokens?|index|indices|mappings?|examples|samples|features|cache|archive|files?|vocab|"
-    r"embeddings?|graph|shards?|metrics?|kernel|extension|captions|latents)"
-    r"|^\W*(?:Map|Filter|Tokenizing|Running tokenizer|Grouping|Generating \w+ split|Packing)[^:]*: +\d+%"
-    r"|\b(?:evaluat|validat|inferenc|generat|test)(?:ing|ion|e)?\b.{0,30}(?:\d+%|\d+ ?/ ?\d+|on rank 0|started|begin|start)"
-    r"|\b(?:evaluating|validating|running (?:evaluation|validation|inference))\b|\*+ Running (?:Evaluation|Prediction)"
-    r"|\b(?:rank 0|main process|only rank 0)\b.{0,60}(?:saving|evaluat|prepar|download|load|tokeniz|build|process(?:es|ing)\b)"
-    r"|\bloading\b.{0,40}(?:checkpoint|model|weights|shards|dataset|data)\b"
-    r"|\bcompiling\b.{0,40}(?:dataset index|kernel|fused|graph|model)"
-)
-_WORK_DONE = re.compile(r"(?i)\b(?:saved|done|finished|completed?|took|successfully|loaded)\b|\b100%\||\b(\d+)/\1 \[")
-_ERROR = re.compile(
-    r"(?i)\b(?:errors?|fatal|exception|failed|critical|abort(?:ed)?|panic|killed|evicted|timed out)\b|exit code [1-9]"
-)
-# `0 errors`, `error rate 0.03`, `this is not an error`, a level of a logger below ERROR.
-_NO_ERROR = re.compile(
-    r"(?i)\b(?:no|0|zero|without(?: an?| any)?|not an?|never|ignor\w+|harmless|non-fatal) (?:\w+ )?(?:errors?|exceptions?|failures?|fatal)\b"
-    r"|\b(?:has|have|had|is|are|was|were|did) not (?:been )?(?:timed out|failed|killed|aborted|evicted)\b"
-    r"|\berrors?\b['\"]?[ :=]+(?:rate|0\b|none\b|null\b|\d*\.\d)|\b(?:failed|errors?)[ :=]+0\b|error[_ -]?(?:bars?|rate|handling|correction|log|file)\b"
-    r"|\bfailed samples 0|error_file|submit your error trace|can (?:be )?(?:safely )?ignore|this is expected|retry|elastic/errors\.html|last error:? ?(?:0|none)"
-)
-_MILD = re.compile(
-    r"^(?:\[?[WID](?:\d{3,4} \d\d:|[ ]\S+:\d+\]| \d+ \d+\])|\W*(?:WARNING|WARN|INFO|DEBUG)\b|.{0,80}?\b\w*Warning: |\S+:\d+:\d+ \[\d+\] NCCL INFO)"
-)
+_TRAINED = form("trained")
+_END = form("ended")
+_UNFINISHED = form("unfinished")
+WORK = form("work")
+_WORK_DONE = form("work_done")
+_ERROR = form("error")
+_NO_ERROR = form("no_error")
+_MILD_MARK = form("mild_mark")
+_MILD_BEGIN = form("mild_begin")
+_ORIGIN = form("origin")
 
 # A bar of progress that has not ended, and the time since it began.
 _BAR = re.compile(r"\b\d{1,2}%\|.*\[(?:(?P<hours>\d+):)?(?P<minutes>\d+):(?P<seconds>\d\d)<")
 _STATE = re.compile(r"\b\d{1,2}%\|[^|]*\| *(\d+/\d+) \[")  # how far it is
-_TRAINS = re.compile(r"(?i)\b(?:epochs?|steps?|iter\w*|loss|lr|train\w*|ppl|acc\w*)\b")
+_TRAINS = form("trains")
 _TIMEOUT = re.compile(r"Timeout\(ms\)=(\d+)|(?:timed out after|[Tt]imed out waiting|timeout after|ran for) (\d+) ?m")
 TOLERANCE = 0.1  # a bar is as old as a timeout within this part of it
 
-# The program continues in another way; but the last of N tries has failed.
-_CONTINUES = re.compile(
-    r"(?i)\b(?:going to \S+ instead|falling back (?:to|on)|retrying|continuing (?:without|anyway|with)"
-    r"|ignoring this|starting (?:from scratch|fresh))\b|^\W*skip(?:ping|ped)\b"
-)
-# huggingface_hub prints this for each try, and raises an exception after the last.
-_TRIES = re.compile(r"^(?:'.*'|HTTP Error \d+) thrown while requesting [A-Z]+ https?://")
+_CONTINUES = form("continues")
+_TRIES = form("tries")
 _LAST_TRY = re.compile(r"\bretrying \((\d+)/\1\)")
 _RESULT = re.compile(r"(?:^|[^\d.\s])\s*\d+(?:\s+\d+\.\d+)+\s*$")  # a row of numbers, as osu_bcast prints
 
@@ -128,29 +74,12 @@ def is_mild(line: str) -> bool:
     head = line[:240]
     if _LAST_TRY.search(head):
         return False
-    if "NCCL INFO" in head or "[W socket.cpp" in head or "[W ProcessGroup" in head or _W_LEVEL.search(head[:60]):
-        return True
-    if _MILD.match(head):
-        return True
-    rest = _without_levels(head)
-    if _TRIES.match(rest):
-        return True
-    return (
-        _MILD.match(rest) is not None or re.match(r"\[?(?:WARNING|WARN|INFO|DEBUG)\b(?!.*NCCL WARN)", rest) is not None
-    )
+    rest = _ORIGIN.sub("", head, count=1)
+    return any((_MILD_MARK.search(head), _MILD_BEGIN.match(head), _MILD_BEGIN.match(rest), _TRIES.match(rest)))
 
 
 def says_it_continues(line: str) -> bool:
     return _CONTINUES.search(line) is not None and _LAST_TRY.search(line) is None
-
-
-def _without_levels(head: str) -> str:
-    """Return the line from its level on, after rank, host and time."""
-    return re.sub(
-        r"^(?:\[?\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d)?\]?(?: - \S+)?[ ,-]*|\[?(?:rank ?\d+|default\d+|\d+)\]?:? ?)+",
-        "",
-        head,
-    )
 
 
 def reports_error(line: str) -> bool:
@@ -162,16 +91,14 @@ def reports_error(line: str) -> bool:
 # What a shape leaves out: digits, and what fills a bar or pads a column.
 _FILLED = str.maketrans("", "", "0123456789 \t.,:|#=>+-_*\u2588\u2589\u258a\u258b\u258c\u258d\u258e\u258f")
 _TIME_OF_DAY = re.compile(r"(?<!\d)(?:\d{1,4}[-/]\d\d?[-/]\d{1,4}|\d\d?:\d\d:\d\d)(?:[.,]\d+)?")
-# Lines that also recur with other numbers while nothing moves, or at an end.
-_NO_SHAPE = re.compile(
-    r"(?i)\b(?:wait|time[d ]?out|retr(?:y|ies)|kill|exit|signal|terminat|abort|heartbeat|idle|sleep|alive|clos(?:e|ing)|pid|"
-    r"thread|attempt|still|stuck|hang|warn|nccl info\b)|\[W|\[E\d|\bframe #|File \"|^\s*rank\s*:|^Sending process"
-)
+_NO_SHAPE = form("no_shape")
 
 
 def shape_of(line: str) -> str | None:
-    """Return a line without its numbers; None where it has none but a time."""
+    """Return a line without its numbers; None where it has none but a time, or that of a label before a ruled line."""
     shape = line.translate(_FILLED)
+    if not shape and len(re.findall(r"\d+", line)) < 2 and not line.strip().isdecimal():
+        return None
     return shape if shape != line and any(map(str.isdecimal, _TIME_OF_DAY.sub("", line))) else None
 
 

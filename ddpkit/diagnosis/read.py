@@ -7,7 +7,6 @@ quotes of a mail and common indentation are removed; the hosts of pdsh become la
 from __future__ import annotations
 
 import errno
-import json
 import os
 import re
 import time
@@ -39,6 +38,10 @@ class Limit:
         if not self._over:
             self._over = time.thread_time() > self._until or self._ended()
         return self._over
+
+    def leave_out(self, since: float) -> None:
+        """Do not count the work since a `time.thread_time()`."""
+        self._until += time.thread_time() - since
 
     def extend(self, seconds: float) -> None:
         """Allow so many more seconds, for the part that matters most."""
@@ -219,8 +222,6 @@ def read_long(stream: BinaryIO, size: int) -> LogText:
     return condenser.text()
 
 
-_TEXT_KEYS = ("log", "message", "msg", "textPayload", "MESSAGE", "text", "line")
-_TRACE_KEYS = ("exc_info", "exception", "stack_trace", "traceback")
 # `node1: text` of pdsh and parallel-ssh. A word before a colon is a host only where it begins most lines.
 _HOST = re.compile(r"(?P<host>[A-Za-z0-9][\w-]*(?:\.[\w-]+)*): ")
 _NO_HOST = re.compile(
@@ -244,22 +245,10 @@ _FLAT_FRAME = re.compile(r'(?<!\s)\s*(File "[^"]+", line \d+, in (?:<\w+>|\w+))[
 _FLAT_ERROR = re.compile(
     r"(?m)^(    .*?)(?<!\s)\s+(?=(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Timeout|Expired)(?:: |$))"
 )
-# Of srun `0: [rank3]: text`, of mpirun `[1,0]<stdout>:[rank3]: text`. A task with several ranks is a launcher, and its
-# number is no rank.
-_TASK = re.compile(
-    r"(?: *(?=\d+: )|\[(?:\d+,|mpirank:)?(?=\d+[\],]))(?P<task>\d+)(?:: |(?:,[\w.-]+)?\]<std(?:out|err|diag)>: ?)"
-)
-_RANK_OF_TASK = re.compile(_TASK.pattern + r"\[rank(?P<rank>\d+)\]")
-_GPU_OF_TASK = re.compile(_TASK.pattern + r"[\w.-]+:(?P<pid>\d+):\d+ \[(?P<gpu>\d+)\] .*NCCL")
 _QUOTE = re.compile(r"^(?:>(?!>| /)(?: |$))+")
 # Before each line: of a build of docker its step and time, and numbers of lines.
 _COLUMNS = (re.compile(r"#\d+ \d+\.\d+(?: |$)"), re.compile(r" *(?P<number>\d+)[.:)|]?(?:[ \t]{1,2}|$)"))
 FEWEST_LINES = 4
-MOST_POSTED = 2000  # lines of a post that a terminal can have broken at one width
-WIDTHS = range(60, 161)
-FEWEST_FULL = 2  # one line alone can have that length by chance
-_WITHIN = re.compile(r"[A-Za-z\d][^\s=]|[^\s=_-][A-Za-z\d_]")
-ALIKE = 4  # characters of two lines that begin in the same way: neither is a piece
 MAX_PACKED = 1 << 16  # characters of a line that can hold several
 _FURTHER = re.compile(r"\s{4,}(NVRM: .*)")  # lines of a kernel message below the one with the time
 _TRACED_HOST = re.compile(_HOST.pattern + r"(?:\[[^\]]*\]:? ?)*(?:Traceback \(most|\+ Exception Group)")
@@ -270,29 +259,27 @@ def plain_lines(text: str) -> tuple[list[str], list[int]]:
     # Lines that were copied from a terminal can have its width.
     lines = [cut_line(line.rstrip(" \t"), MAX_PACKED) for line in _as_printed(strip_escapes(text)).split("\n")]
     numbers = list(range(1, len(lines) + 1))
-    if any(line.startswith('{"') for line in lines[:50]):
-        lines, numbers = _from_json(lines)
     if "[E" in text or "[W" in text:
         lines, numbers = _unglued(lines, numbers)
     if _FLAT.search(text):
         lines, numbers = _unflattened(lines, numbers)
-    if len(lines) <= MOST_POSTED:
-        lines, numbers = _unfolded(lines, numbers)
     if "NVRM: " in text:
         lines = _joined(lines)
-    lines = _with_hosts(_as_posted(list(map(cut_line, lines))))
-    return _with_tasks(lines) if "[rank" in text or "NCCL" in text else lines, numbers
+    return _with_hosts(_as_posted(list(map(cut_line, lines)))), numbers
 
 
 # Web pages and word processors show these in place of what the program printed.
 _TYPOGRAPHY = str.maketrans({"\u2018": "'", "\u2019": "'"})
 
+# An exception as `repr` shows it, as Hydra prints it.
+_REPR = re.compile(r"""(?m)^((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception))\((['"])(.+)\2,?\)$""")
 _PAIRED = re.compile("\u201c([^\u201c\u201d\n]*)\u201d(?!: (?:command )?not found)")
 
 
 def _as_printed(text: str) -> str:
-    """Undo the typographic quotes of a page, and the line ends as the toolkit of SageMaker writes them."""
+    """Undo typographic quotes of a page, line ends of SageMaker's toolkit, and `repr` of exceptions."""
     text = text.replace("#015\n", "\n") if "#015" in text else text
+    text = _REPR.sub(r"\1: \3", text) if "Error(" in text or "Exception(" in text else text
     return text if text.isascii() else _PAIRED.sub(r'"\1"', text.translate(_TYPOGRAPHY))
 
 
@@ -337,20 +324,6 @@ def _parts_of_flat(line: str) -> list[str]:
     return parts if label or not before.strip() else [before.rstrip(), *parts]
 
 
-def _unfolded(lines: list[str], numbers: list[int]) -> tuple[list[str], list[int]]:
-    """Join the pieces of lines that a terminal or a viewer broke within words, all at one width."""
-    width = max(map(len, lines))
-    full = {index for index, line in enumerate(lines[:-1]) if len(line) == width and lines[index + 1]}
-    within = sum(_WITHIN.search(lines[each][-1:] + lines[each + 1][:1]) is not None for each in full)
-    alike = any(lines[each][:ALIKE] == lines[each + 1][:ALIKE] for each in full)
-    alike = alike or len({re.sub(r"\d", "", lines[each]) for each in full}) * 2 <= len(full)  # one message again
-    if width not in WIDTHS or len(full) < FEWEST_FULL or alike or within * 3 < len(full):
-        return lines, numbers
-    starts = [index for index in range(len(lines)) if index - 1 not in full]
-    joined = ["".join(lines[start:end]) for start, end in pairwise([*starts, len(lines)])]
-    return joined, [numbers[start] for start in starts]
-
-
 def _joined(lines: Sequence[str]) -> list[str]:
     """Append the further lines of a message of NVIDIA's kernel driver to its first line."""
     joined = list(lines)
@@ -365,38 +338,6 @@ def _joined(lines: Sequence[str]) -> list[str]:
     return joined
 
 
-def _from_json(lines: Sequence[str]) -> tuple[list[str], list[int]]:
-    lines_out: list[str] = []
-    numbers: list[int] = []
-    for number, line in enumerate(lines, 1):
-        inner = _message(line) if line.startswith('{"') and line.rstrip().endswith("}") else None
-        for each in [line] if inner is None else inner.rstrip("\n").split("\n"):
-            lines_out.append(each)
-            numbers.append(number)
-    return lines_out, numbers
-
-
-def _message(line: str) -> str | None:
-    """Return the message of a JSON line with its rank and pod as labels; None where it holds no message."""
-    try:
-        document = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    payload = document.get("jsonPayload")
-    inside = payload if isinstance(payload, dict) else document
-    text = next((inside[key] for key in _TEXT_KEYS if isinstance(inside.get(key), str)), None)
-    if text is None:
-        return None
-    traces = [inside[key] for key in _TRACE_KEYS if isinstance(inside.get(key), str)]
-    text = "\n".join([text.rstrip("\n"), *traces])
-    pod = document.get("kubernetes")
-    name = pod.get("pod_name") if isinstance(pod, dict) else None
-    label = f"[pod/{name}/-] " if isinstance(name, str) else ""
-    rank = inside.get("rank")
-    label += f"[rank{rank}]: " if isinstance(rank, int) and "[rank" not in text else ""
-    return "\n".join(label + each for each in text.split("\n"))
-
-
 def _as_posted(lines: list[str]) -> list[str]:
     """Remove what a page, a mail or a viewer puts before each line: quotation marks, columns, and indentation."""
     lines = [_QUOTE.sub("", line.strip("`") if line.startswith("`") else line) for line in lines]
@@ -407,7 +348,7 @@ def _as_posted(lines: list[str]) -> list[str]:
         counted = all(later - earlier == 1 for earlier, later in pairwise(numbers))
         least = FEWEST_LINES if numbers else 1
         if len(found) >= least and len(found) * 5 >= len(spoken) * 4 and counted:
-            lines = [column.sub("", line, count=1) for line in lines]
+            lines = [line[match.end() :] if (match := column.match(line)) else line for line in lines]
     return [line for block in _blocks(lines) for line in _without_margin(block)]
 
 
@@ -453,21 +394,3 @@ def _labelled(line: str, hosts: set[str]) -> str:
     if not colon or host not in hosts or (text and text[0] != " "):
         return line
     return f"[host/{host}] {text[1:]}"
-
-
-def _with_tasks(lines: list[str]) -> list[str]:
-    """Turn `3: text` into `[task 3] text` where tasks are launchers: one has other ranks, or several GPUs."""
-    gpus: dict[str, dict[str, str]] = {}
-    launchers = False
-    for line in lines:
-        rank = _RANK_OF_TASK.match(line)
-        gpu = _GPU_OF_TASK.match(line) if rank is None else None
-        if gpu:
-            gpus.setdefault(gpu["task"], {})[gpu["gpu"]] = gpu["pid"]
-        launchers = launchers or (rank is not None and int(rank["rank"]) != int(rank["task"]))
-    launchers = launchers or any(len(set(pids.values())) > 1 for pids in gpus.values())
-    return (
-        [_TASK.sub(r"[task \g<task>] ", line, count=1) if _TASK.match(line) else line for line in lines]
-        if launchers
-        else lines
-    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from ddpkit.diagnosis.collectives import joined_by_all, last_error, reasons_of_mismatch
+from ddpkit.diagnosis.collectives import joined_by_all, last_error
 from ddpkit.diagnosis.outcome import CODES
 
 # Of each major version, a driver runs all minor ones. CUDA 10 and older have no such index.
@@ -37,7 +37,6 @@ _PROCESS = re.compile(rf"Process (?P<pid>\d+) has {_SIZE} memory in use")
 # Without a figure for this process, a part of the rest is its own: CUDA's context, NCCL's buffers, libraries.
 _SURE = 1 / 3
 _NOTABLE = 1 / 10
-_CONTEXT = 2.0  # GiB: what a rank holds on a GPU on which it computes nothing
 
 
 def memory_of_others(text: str) -> str:
@@ -65,21 +64,6 @@ def memory_of_others(text: str) -> str:
         return ""
     held = total - free - torch
     return f"about {held:.1f} GiB of {total:.1f}" if held >= total * _SURE else ""
-
-
-def contexts_of_ranks(text: str) -> str:
-    """Return the words on small processes of one size beside this one: the job's other ranks; empty without them."""
-    processes = list(_PROCESS.finditer(text))
-    sizes = {each["number"] for each in processes}
-    if (
-        _is_too_small(text)
-        or len(processes) < 2
-        or len(sizes) != 1
-        or _in_gib(processes[0]) > _CONTEXT
-        or not _OWN.search(text)
-    ):
-        return ""
-    return f"{len(processes)} with {processes[0]['number']} {processes[0]['unit']} each"
 
 
 def _is_too_small(text: str) -> bool:
@@ -143,70 +127,17 @@ def tasks_of_hosts(lines: Sequence[str]) -> Values:
     return {"number": str(tasks)} if twice else {}
 
 
-# A launcher of several ranks, or a command of a shell, up to its program; an option that is the number of one rank.
-_LAUNCHED = re.compile(
-    r"(?:\b(?:torchrun|torch\.distributed\.(?:run|launch)|deepspeed|accelerate[- ]launch|srun|mpirun|mpiexec)\b"
-    r"|^(?:\S*[$#+>] )?(?:[A-Z_]+=\S+ )*python[\d.]* (?!-u ))"
-    r"(?!.*[ =]--?n(?:proc[-_]per[-_]node|tasks)?[ =]1 )"
-)
-_PROGRAM = re.compile(r"\.py\b")
-_OWN_RANK = re.compile(r"--(?:local[_-]rank|rank(?=\W+0\b))(?:=|\s+|', *')\d+\b")
-MOST_COMMANDS = 50
-
-
-def fixed_rank(lines: Sequence[str]) -> Values:
-    """Return the option of a command line in the log that gives each of its ranks the same number.
-
-    torch.distributed.launch passes --local_rank to each rank, in the first place: a second one is the user's.
-    """
-    commands = [line for line in lines if "rank" in line and "--" in line and ".py" in line]
-    for line in commands[:MOST_COMMANDS]:
-        program = _PROGRAM.search(line)
-        options = _OWN_RANK.findall(line, program.end()) if program else []
-        if options and (len(options) > 1 or _LAUNCHED.search(line, 0, program.start() if program else 0)):
-            return {"option": re.sub(r"\W+(?=\d)", " ", options[-1])}
-    return {}
-
-
-_RANKS_ASKED = re.compile(
-    r"(?:--n(?:proc|um)[-_](?:per[-_]node|processes|gpus)|\bN?(?:PROC|GPUS?)_PER_NODE|--ntasks-per-node|--?np)"
-    r"[= ]+(\d+)\b"
-)
-_GPUS_SHOWN = re.compile(r"(?:CUDA|HIP|ROCR)_VISIBLE_DEVICES['\"]?\]?[:= ]+[\['\"]*(\d+(?:, ?\d+)*)\b")
-
-
-def ranks_and_gpus(lines: Sequence[str]) -> Values:
-    """Compare the ranks of a host that a command line asks for and the GPUs that a variable shows; only if too few."""
-    asked = max((each for line in lines for each in _RANKS_ASKED.finditer(line)), key=_asked, default=None)
-    shown = max((each for line in lines for each in _GPUS_SHOWN.finditer(line)), key=_shown, default=None)
-    if asked is None or shown is None or _asked(asked) <= _shown(shown):
-        return {}
-    return {"number": asked[1], "count": str(_shown(shown)), "option": asked[0], "visible": shown[0]}
-
-
-def _asked(match: re.Match[str]) -> int:
-    return int(match[1])
-
-
-def _shown(match: re.Match[str]) -> int:
-    return match[1].count(",") + 1
-
-
 # Each gets the values of a match, the lines of its log, and the index of its line.
 READERS: Mapping[str, Callable[[Values, Sequence[str], int], Values]] = {
-    "contexts-of-ranks": lambda values, lines, index: _words("reason", contexts_of_ranks(lines[index])),
     "joined": lambda values, lines, index: joined_by_all(lines, index),
     "driver": lambda values, lines, index: cuda_of_driver(values.get("version", "")),
     "enroot": lambda values, lines, index: message_of_enroot(lines, index),
     "flat-part": lambda values, lines, index: _words("flat", "1" if is_part_of_flat(lines[index]) else ""),
     "last-error": lambda values, lines, index: last_error(lines, index),
     "memory-of-others": lambda values, lines, index: _words("reason", memory_of_others(lines[index])),
-    "mismatch": lambda values, lines, index: reasons_of_mismatch(lines, index),
 }
 # These read a whole log.
 LOG_READERS: Mapping[str, Callable[[Sequence[str]], Values]] = {
-    "fixed-rank": fixed_rank,
-    "ranks-and-gpus": ranks_and_gpus,
     "tasks-of-hosts": tasks_of_hosts,
 }
 # These read the whole run, after its first failure is found.
@@ -216,7 +147,6 @@ STORIES = frozenset(
         "different-calls",
         "missing-ranks",
         "other-work",
-        "alone",
         "twice",
         "shared-gpu",
         "slow-names",

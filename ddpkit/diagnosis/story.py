@@ -23,19 +23,11 @@ from ddpkit.diagnosis.collectives import (
 )
 from ddpkit.diagnosis.line_prefixes import Speaker, speaker_of_line, split_prefix, visible_line
 from ddpkit.diagnosis.progress import RANKS, Course
-from ddpkit.diagnosis.tracebacks import aborted_ranks
-from ddpkit.text import one_line
 
 _WAITS = re.compile(r"Waiting in store based barrier .*world_size=(?P<wanted>\d+), \w+=(?P<joined>\d+),")
 # torchrun's agents log this at the level INFO.
 _AGENT_WAITS = re.compile(r"\bRendezvous'ing worker group$|attempts to join the next round of the rendezvous")
 _LEAST_NODES = re.compile(r"^\s*(?:\[\S+\]:)?\s*min_nodes\s*: (?P<nodes>\d+)")
-# Each of several processes says this: no launcher told them of the others.
-_ALONE = re.compile(
-    r"(?i)\b(?:rank|process)(?:[ _]?id)?[\"']?[ :=#]*0[ ,]*(?:/|of|out of) *1\b(?![./]\d)"
-    r"|\brank[\"']?[ :=]+0\b[^\n]{0,20}\b(?:world|comm)[_ ]?size[\"']?[ :=]+1\b"
-    r"|\b(?:world|comm)[_ ]?size[\"']?[ :=]+1\b[^\n]{0,20}\brank[\"']?[ :=]+0\b"
-)
 # Lines of SLURM below the last line of a rank: they end the job, and no rank went on.
 _JOB_ENDS = re.compile(r"^(?:srun|slurmstepd(?:-\S+)?|scancel): |\bCANCELLED AT\b")
 _MEMBER = re.compile(r"\bGLOBAL_RANK: (?P<rank>\d+), MEMBER: \d+/(?P<wanted>\d+)")
@@ -47,9 +39,6 @@ def missing_members(logs: Iterable[Sequence[str]]) -> tuple[int, str, dict[str, 
     The log of a node has only members of that node. If it continues after them, the others joined.
     """
     logs = list(logs)
-    alone = _alone(logs[-1]) if logs else None
-    if alone is not None:
-        return alone
     waiting = _waiting(logs[0]) if len(logs) == 1 else None
     if waiting is not None:
         return waiting
@@ -68,15 +57,6 @@ def missing_members(logs: Iterable[Sequence[str]]) -> tuple[int, str, dict[str, 
     if min(seen.values()) > 1:
         return last, "twice", {"late": list_ranks(sorted(seen)), "number": str(wanted)}
     return last, "missing-ranks", {"joined": str(len(seen)), "wanted": str(wanted), "late": list_ranks(missing)}
-
-
-def _alone(lines: Sequence[str]) -> tuple[int, str, dict[str, str]] | None:
-    """Return the same where several processes each take themselves for the only one."""
-    alone = [(index, line) for index, line in enumerate(lines) if _ALONE.search(line)]
-    labels = {(speaker.rank, speaker.host) for _, line in alone if (speaker := speaker_of_line(line)).known}
-    twins = sum(late[0] == early[0] + 1 for early, late in pairwise(alone))
-    number = len(labels) if len(labels) > 1 else twins + 1
-    return (alone[-1][0], "alone", {"number": str(number)}) if number > 1 else None
 
 
 def _waiting(lines: Sequence[str]) -> tuple[int, str, dict[str, str]] | None:
@@ -158,20 +138,9 @@ def slow_look_ups(logs: Iterable[Sequence[str]]) -> tuple[int, dict[str, str]] |
 
 # Of the watchdog's lines, those of a rank whose own collective failed.
 _OWN_FAILURE = re.compile(r"Some NCCL operations have failed|To avoid data inconsistency")
-_HIDDEN = re.compile(r"\[repeated \d+x across cluster\]")  # Ray prints one of several equal lines
 SPOKEN_LINES = 5000  # lines at the end that are searched for ranks
 WORK_LINES = 30  # lines before a timeout that are searched for other work of a rank
-_TABLE_ROW = re.compile(r"^\s*rank\s*: (\d+) \(local_rank")  # of torchrun's table
-_TABLE_HOST = re.compile(r"^\s*host\s*: (\S+)")
 _RESTARTS = re.compile(r"\b(?:agent_restarts|restart_count)['\"]?\s*[:=]\s*(?P<count>\d+)")
-_LEVEL = re.compile(r"^\W*(?:WARNING|WARN|ERROR|INFO)\b\W*")
-DECIDING_LINES = 200  # above a failure that are searched for its reason
-_TOOL_ERROR = re.compile(r"(?i)(?:^|[\s:])(?:fatal )?error[ :]+(?!building|compiling)\S|\bfatal +:")
-_MISFIT = re.compile(
-    r"(?i)\b(?:missing|incompatible|unsupported|mismatch|no such"
-    r"|(?:not|n't) (?:be )?(?:found|installed|match|support\w*|available|detect)"
-    r"|too (?:old|new)|unable to|requires?|needs?)\b(?!.*\b(?:deprecat|future))"
-)
 _BAR_BODY = re.compile(r"\|[^|]{12,}\|")
 _ERROR_LINE = re.compile(r"\[[EFIW](?:\d{3,4} [\d:.]+)? \S+\.cpp")
 
@@ -223,32 +192,21 @@ class Story:
     def _waited(self) -> set[int | None]:
         """The ranks that are known to have waited."""
         others = [each for each in self._consequences if each.role == "waits" or _OWN_FAILURE.search(each.text)]
-        waited = {each.speaker.rank for each in (*self._same, *others)} | busy_ranks(self._lines)
-        return waited | aborted_ranks(line for lines in self._lines for line in lines)
+        return {each.speaker.rank for each in (*self._same, *others)} | busy_ranks(self._lines)
 
     @cached_property
     def _speaking(self) -> dict[int, str]:
         """The ranks that print near the end, each with its host, empty where no line has it."""
         hosts: dict[int, str] = {}
         for lines in self._lines:
-            above = ""
             for line in lines[-SPOKEN_LINES:]:
-                row = _TABLE_ROW.search(line)
-                if row:
-                    host = _TABLE_HOST.search(above)
-                    hosts[int(row[1])] = hosts.get(int(row[1])) or (host[1] if host else "")
-                elif line.strip():
+                if line.strip():
                     speaker = split_prefix(visible_line(line)).speaker
                     ranks = [speaker.rank] if speaker.rank is not None else [int(each) for each in RANKS.findall(line)]
                     for rank in ranks:
                         hosts[rank] = hosts.get(rank) or speaker.host
                         self._last[rank] = line
-                above = line
         return hosts
-
-    @cached_property
-    def _hides_lines(self) -> bool:
-        return any(_HIDDEN.search(line) for lines in self._lines for line in lines)
 
     @cached_property
     def silent_ranks(self) -> list[int]:
@@ -256,14 +214,12 @@ class Story:
 
         One whose last line is of torch's own threads reacts to the others: its report can be missing.
         """
-        if self._hides_lines:
-            return []
         silent = set(self._speaking) - self._waited
         return sorted(rank for rank in silent if not _ERROR_LINE.search(self._last.get(rank, "")))
 
     def name_awaited(self, first: LogMatch) -> LogMatch:
         """Return a timeout with the ranks that others waited for, as far as the logs show them."""
-        late, values = ([], {}) if self._hides_lines else self._late_ranks()
+        late, values = self._late_ranks()
         if late and first.speaker.rank is not None:
             host = next((each.speaker.host for each in self._consequences if each.speaker.rank == late[0]), "")
             several = ", ".join(map(str, late)) if len(late) > 1 else ""
@@ -296,24 +252,6 @@ class Story:
     def _shows_end(self) -> bool:
         """Whether a launcher reports ends of ranks: else a rank that is silent may still print that it waited."""
         return any(each.decisive or each.scope == "launcher" for each in (*self._same, *self._consequences))
-
-    def deciding_line(self, failure: LogMatch) -> str:
-        """Return the line above a failed command that says why: the first error of a tool, or else the last warning."""
-        log = self.logs[failure.file]
-        known = {each.number for each in (*self._same, *self._consequences) if each.file == failure.file}
-        warning = error = ""
-        start = failure.begin or failure.number
-        for index in range(start - 2, max(-1, start - 2 - DECIDING_LINES), -1):
-            prefixed = split_prefix(visible_line(log.lines[index]))
-            if index + 1 in known or prefixed.speaker.rank not in (None, failure.speaker.rank):
-                continue
-            if _TOOL_ERROR.search(prefixed.text):
-                error = prefixed.text
-            elif not warning and _MISFIT.search(prefixed.text) and not progress.is_step(prefixed.text):
-                warning = prefixed.text
-        own = failure.text.partition(". ")[2]
-        warning = own if _MISFIT.search(own) else warning
-        return one_line(_LEVEL.sub("", error or warning).strip(), 200)
 
     @property
     def restarts(self) -> int:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import builtins
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
+from ddpkit.diagnosis.catalogue import form
 from ddpkit.diagnosis.line_prefixes import UNKNOWN_SPEAKER, Speaker, speaker_of, split_prefix, visible_line
 
 HEADER = "Traceback (most recent call last):"
@@ -45,7 +46,6 @@ _BUILTIN = frozenset(
     and each is not Exception
 )
 _OF_PYTHON = frozenset(("queue.Empty", "queue.Full", "_queue.Empty", "socket.timeout", "socket.gaierror", "cv2.error"))
-_SYNTAX = re.compile(r"(?:SyntaxError|IndentationError|TabError): ")
 _GUTTER = re.compile(r"(?<!\s)\s*(?:[|+](?:[-+]+ ?[.\d]*[- ]*$|-[-+]* ?|\s?))+")
 _LINK = {
     "The above exception was the direct cause of the following exception:": "direct",
@@ -54,18 +54,7 @@ _LINK = {
 _SPAWNED = re.compile(r"-- Process (\d+) terminated")
 _NESTED = ("Original Traceback", "-- Process ", "Remote traceback", "ray::")
 _OF_RANK = re.compile(r"Traceback \(most recent call last\): \(RANK (\d+)\)")  # that torch's checkpoints collected
-# Files of Python and of packages. Their names also stand in checkouts and in excerpts without `site-packages`.
-_LIBRARY = re.compile(
-    r"site-packages|dist-packages|/lib/python3[\d.]*/|/lib64/python3|<frozen|^<|importlib"
-    r"|/bin/[^/.]+$"
-    r"|(?:^|/)torch/(?:_\w+|nn|cuda|optim|utils|distributed|autograd|multiprocessing|amp|fx|jit|onnx|storage\.py"
-    r"|serialization\.py|functional\.py|tensor\.py|random\.py|hub\.py|accelerator|backends)\b"
-    r"|(?:^|/)deepspeed/(?:launcher|runtime|comm|utils|ops|moe|checkpoint|inference|elasticity|accelerator|pipe|__init__)"
-    r"|(?:^|/)accelerate/(?:commands|utils|accelerator\.py|state\.py|launchers\.py|data_loader\.py|optimizer\.py)"
-    r"|(?:^|/)(?:pytorch_lightning|lightning/(?:pytorch|fabric)|lightning_fabric|huggingface_hub|horovod/(?:torch|runner|common))/"
-    r"|(?:^|/)transformers/(?:trainer\w*\.py|models|utils|integrations|modeling_utils\.py|generation)"
-    r"|(?:^|/)datasets/(?:arrow_|load\.py|utils/|builder\.py|iterable_dataset\.py)|(?:^|/)ray/(?:_private|util|train|serve|data|air)/"
-)
+_LIBRARY = form("library")
 _PACKAGE = re.compile(
     r"(?:site-packages|dist-packages)/(?P<package>\w+)|(?:^|/)(?P<name>torch|deepspeed|accelerate|transformers|datasets|ray|horovod|huggingface_hub|pytorch_lightning|lightning)/"
 )
@@ -101,20 +90,9 @@ class RaisedException:
 
     @property
     def package(self) -> str:
-        """The package whose code raised it where no frame is of another file; else empty."""
-        if self.last is None and self.kind.startswith("torch."):
-            return "torch"
-        match = _PACKAGE.search(self.last[0]) if self.last and not self.place else None
+        """The package whose code raised it; empty if that is the script's, or Python's own."""
+        match = _PACKAGE.search(self.last[0]) if self.last and self.last != self.place else None
         return (match["package"] or match["name"]) if match else ""
-
-    @property
-    def called(self) -> str:
-        """The package that raised it below a line of the script; empty for torch's own checks of sizes and types."""
-        if self.place is None or self.last is None or self.last == self.place:
-            return ""
-        match = _PACKAGE.search(self.last[0])
-        package = (match["package"] or match["name"]) if match else ""
-        return package if package != "torch" else "torch.distributed" if "/torch/distributed/" in self.last[0] else ""
 
     @property
     def words(self) -> str:
@@ -225,12 +203,7 @@ def read_traceback(lines: Sequence[str], start: int, claimed: AbstractSet[int] =
                 continue
             adjacent = False
         index += 1
-    return trace if trace.raised and not _is_cut_header(trace) else None
-
-
-def _is_cut_header(trace: Traceback) -> bool:
-    """Whether the log ends inside the exception of another process, which the only one here would print."""
-    return trace.links == ["nested"] and not trace.raised[0].text
+    return trace if trace.raised else None
 
 
 def _stream(lines: Sequence[str], start: int) -> tuple[Callable[[int], str | None], Speaker, float | None]:
@@ -257,21 +230,12 @@ def _stream(lines: Sequence[str], start: int) -> tuple[Callable[[int], str | Non
         return unlabelled, speaker, when
 
     indent = prefixed.text[: len(prefixed.text) - len(prefixed.text.lstrip(" "))]
-    if before and not prefixed.text.lstrip(" +|").startswith((HEADER, "Exception Group")):
-        label = re.compile(r"\d+".join(re.escape(part) for part in re.split(r"\d+", before.rstrip())) + r" {0,1}")
-        if label.match(below):  # a label of no launcher that is known here, with a number that changes
-            return lambda index: _behind(label, visible_line(lines[index])), speaker, when
 
     def same(index: int) -> str | None:
         other = split_prefix(visible_line(lines[index]))
         return _cut(other.text, indent) if other.speaker == speaker else None
 
     return same, speaker, when
-
-
-def _behind(label: re.Pattern[str], line: str) -> str | None:
-    match = label.match(line)
-    return line[match.end() :] if match else None
 
 
 def _cut(line: str, prefix: str) -> str | None:
@@ -352,35 +316,6 @@ def _after(text_of: Callable[[int], str | None], index: int, trace: Traceback, i
     return "", at
 
 
-BOX = "Traceback (most recent call last) \u2500"
-_BOX_FRAME = re.compile(r"\u2502 (?P<file>\S+\.py):(?P<line>\d+) in (?P<where>\S+)")
-
-
-def read_boxed_traceback(lines: Sequence[str], start: int) -> Traceback | None:
-    """Read a traceback that the package rich drew into a box: its exception stands below."""
-    prefixed = split_prefix(visible_line(lines[start]))
-    trace = Traceback(start=start, end=start, speaker=prefixed.speaker, when=prefixed.when)
-    frames: list[tuple[str, int, str]] = []
-    below = False
-    for index in range(start + 1, min(len(lines), start + MAX_LINES)):
-        other = split_prefix(visible_line(lines[index]))
-        if other.speaker != prefixed.speaker:
-            continue
-        frame = _BOX_FRAME.search(other.text)
-        if frame:
-            frames.append((frame["file"], int(frame["line"]), frame["where"]))
-        if "\u2570\u2500" in other.text:
-            below = True
-        elif below:
-            error = _error(other.text, adjacent=True)
-            if error:
-                trace.raised.append(_raised(error, index, frames))
-                trace.end = index
-            break
-        trace.own.add(index)
-    return trace if trace.raised else None
-
-
 def read_bare_exception(lines: Sequence[str], index: int) -> Traceback | None:
     """Read the line of an exception whose traceback is not in the log."""
     prefixed = split_prefix(visible_line(lines[index]))
@@ -433,26 +368,6 @@ def _frames_above(lines: Sequence[str], index: int) -> list[tuple[str, int, str]
     return frames
 
 
-def read_syntax_error(lines: Sequence[str], index: int) -> Traceback | None:
-    """Read `SyntaxError: ...` of the script itself, which has no header above it."""
-    prefixed = split_prefix(visible_line(lines[index]))
-    match = _SYNTAX.match(prefixed.text)
-    if not match:
-        return None
-    for above in range(index - 1, max(-1, index - 6), -1):
-        frame = _FRAME.search(visible_line(lines[above]))
-        if frame:
-            error = _ERROR.match(prefixed.text.rstrip())
-            place = (frame["file"], int(frame["line"]), frame["where"] or "")
-            if error is None:
-                return None
-            trace = Traceback(start=above, end=index, speaker=speaker_of(prefixed, lines[index]), when=prefixed.when)
-            trace.raised.append(_raised(error, index, [place]))
-            trace.own.update(range(above, index))
-            return trace
-    return None
-
-
 @dataclass(frozen=True, kw_only=True)
 class TorchrunFailure:
     """The rank that failed first, as torchrun reports it."""
@@ -490,20 +405,3 @@ def read_torchrun_row(lines: Sequence[str], index: int) -> TorchrunFailure | Non
     if not _EXIT.match(split_prefix(visible_line(lines[index])).text):
         return None
     return read_torchrun_table(lines[: index + 1], max(-1, index - ROW_LINES))
-
-
-_ROW = re.compile(r"^\s*rank\s*: (\d+) \(local_rank")
-_ABORTED = re.compile(r"^\s*exitcode\s*: -6\b")
-
-
-def aborted_ranks(lines: Iterable[str]) -> set[int]:
-    """Return the ranks that the table reports as aborted (SIGABRT), as NCCL's watchdog ends a rank that waited."""
-    aborted: set[int] = set()
-    rank: int | None = None
-    for line in lines:
-        row = _ROW.search(line)
-        if row:
-            rank = int(row[1])
-        elif rank is not None and _ABORTED.search(line):
-            aborted.add(rank)
-    return aborted

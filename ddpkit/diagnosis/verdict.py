@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ddpkit.diagnosis.outcome import CODES, SUPERVISORS, Diagnosis, Failure, Outcome
+from ddpkit.diagnosis.outcome import CODES, SUPERVISOR, Diagnosis, Failure, Outcome
 from ddpkit.errors import AGAIN, OWN_OPTIONS, LaunchError
 from ddpkit.files import read_tail
 from ddpkit.text import LONGEST, one_line
@@ -57,17 +57,18 @@ def diagnose(
     """
     from ddpkit.diagnosis.action import decide_failure, decide_match
     from ddpkit.diagnosis.catalogue import BY_ID
+    from ddpkit.diagnosis.catalogue.entry import filled_command
     from ddpkit.diagnosis.read import Limit
 
     # A supervisor that did not start leaves the lines of its container's runtime in the log, and srun its own.
-    refused = failure.what in (*SUPERVISORS, "srun") and failure.code == LaunchError.exit_code
+    refused = failure.what in (SUPERVISOR, "srun") and failure.code == LaunchError.exit_code
     if (failure.reason and not refused) or failure.code == AGAIN:
         return replace(failure, action=decide_failure(failure))
     if failure.oom:
         limit = "the memory limit of its job" if failure.job_memory else "out of memory"
         cause = f"the kernel ended it: {limit} ({failure.oom})"
         action = decide_failure(failure)
-        known = Diagnosis(cause=cause, fix=BY_ID[action.id].fix, id=action.id)
+        known = Diagnosis(cause=cause, fix=filled_command(BY_ID[action.id].fix, {}), id=action.id)
         return replace(failure, diagnosis=known, action=action)
     everything = _OtherLog(all_log, read_end)
     match, diagnosis = _find_cause(failure, everything, Limit(SECONDS, ended) if ended else Limit(SECONDS))
@@ -214,6 +215,7 @@ def describe_exit(failure: Failure) -> str:
         return failure.reason
     if failure.signal is not None:
         from ddpkit.diagnosis.catalogue import entry_of_seen, entry_of_signal
+        from ddpkit.diagnosis.catalogue.entry import filled
 
         number = failure.signal
         if number == signal.SIGABRT and any(_TEARDOWN in line for line in failure.last_lines):
@@ -222,7 +224,7 @@ def describe_exit(failure: Failure) -> str:
             return f"killed by signal 6 (SIGABRT) {where} (ddpkit explain {name})"
         name = f" ({signal.Signals(number).name})" if number in set(signal.Signals) else ""  # real-time ones have none
         entry = entry_of_signal(number)
-        return f"killed by signal {number}{name}" + (f": {entry.cause}" if entry else "")
+        return f"killed by signal {number}{name}" + (f": {filled(entry.cause, {})}" if entry else "")
     if failure.raised and failure.code is None:
         return f"uncaught exception: {failure.raised}"  # and a signal to all ranks cut its end short
     meaning_of_code = CODES.get(failure.code or 0)

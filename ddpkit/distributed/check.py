@@ -211,11 +211,11 @@ def compare_reports(reports: list[RankReport]) -> list[RankProblem]:
     users: dict[str, RankReport] = {}
     first = reports[0]
     with_gpu = next((one for one in reports if one.devices), None)
+
+    def add(problem: str, fix: str, check: str = "gpu-map", **facts: int) -> None:
+        problems.append(RankProblem(one.rank, one.host, problem, fix, check, facts=facts))
+
     for one in reports:
-
-        def add(problem: str, fix: str, one: RankReport = one, check: str = "gpu-map", **facts: int) -> None:
-            problems.append(RankProblem(one.rank, one.host, problem, fix, check, facts=facts))
-
         if one.local_world_size != first.local_world_size and one.local_rank == 0:
             text = f"{one.local_world_size} ranks on this node, {first.local_world_size} on {first.host}"
             cause = "the world size is not nodes times ranks; code that divides by it is wrong"
@@ -229,22 +229,13 @@ def compare_reports(reports: list[RankReport]) -> list[RankProblem]:
             text = f"loads NCCL {one.nccl_version}, rank {first.rank} on {first.host} loads {first.nccl_version}"
             add(text, "same-nccl", check="nccl")
         if one.identity is None and one.devices:
-            add(
-                f"local rank {one.local_rank} of {one.local_world_size}, but torch sees only {one.devices} GPUs here",
-                "fewer-ranks",
-                gpus=one.devices,
-            )
+            text = f"local rank {one.local_rank} of {one.local_world_size}, but torch sees only {one.devices} GPUs here"
+            add(text, "fewer-ranks", gpus=one.devices)
         elif one.identity is None and with_gpu:
-            add(
-                f"has no GPU, rank {with_gpu.rank} on {with_gpu.host} has one",
-                "gpu-visible",
-            )
+            add(f"has no GPU, rank {with_gpu.rank} on {with_gpu.host} has one", "gpu-visible")
         elif one.identity in users:
             other = users[one.identity]
-            add(
-                f"uses the same GPU as rank {other.rank} on {other.host}: {one.device} {one.identity}",
-                "gpu-each",
-            )
+            add(f"uses the same GPU as rank {other.rank} on {other.host}: {one.device} {one.identity}", "gpu-each")
         elif one.identity is not None:
             users[one.identity] = one
     return problems
@@ -713,7 +704,7 @@ def compare_nodes(
 ) -> dict[str, Any]:
     """Try every other node's addresses and clock, from one rank of each node.
 
-    Returns {"host", "errors": {host: {address: problem}}, "behind": [least, most]}: the seconds by which this node's
+    Returns {"host", "errors": {host: {address: problem}}, "ahead": [least, most]}: the seconds by which this node's
     clock is ahead of rank 0's. Needs `probe`, which the launcher sends along.
     """
     leaders = [one["rank"] for one in reports if one["local_rank"] == 0]
@@ -738,7 +729,7 @@ def compare_nodes(
     store.publish(f"tried {env.rank}", True)
     store.read_ranks("tried", leaders, seconds)  # the others try this node as well
     probe.close()
-    return {"host": own["host"], "errors": results, "behind": ahead}
+    return {"host": own["host"], "errors": results, "ahead": ahead}
 
 
 def compare_clocks(store: RankStore, env: DistEnv, leaders: list[int], seconds: float) -> list[float]:
@@ -777,12 +768,18 @@ class RankCheck:
         seconds = self.args.meeting
         self.store.publish(f"here {self.env.rank}", asdict(own))
         emit("here", **asdict(own), waits=seconds)
-        if self.env.rank:
-            # Rank 0 may come here later, and have another limit: from then on it waits that long for the others.
-            limit = float(self.store.read_one("meeting", seconds + 3))
-            self.plan = self.store.read_one("plan", limit + 3)
-            self.reports = [RankReport(**fields) for fields in self.plan["reports"]]
-            return self.plan
+        self.plan = self._read_plan(seconds) if self.env.rank else self._make_plan(seconds)
+        return self.plan
+
+    def _read_plan(self, seconds: float) -> dict[str, Any]:
+        """Read rank 0's plan. It may come here later, and have another limit, for which it then waits for others."""
+        limit = float(self.store.read_one("meeting", seconds + 3))
+        plan: dict[str, Any] = self.store.read_one("plan", limit + 3)
+        self.reports = [RankReport(**fields) for fields in plan["reports"]]
+        return plan
+
+    def _make_plan(self, seconds: float) -> dict[str, Any]:
+        """Compare the reports of all ranks, and publish the steps to run. On rank 0."""
         self.store.publish("meeting", seconds)
         values = self.store.read_ranks("here", self.ranks, seconds)
         reports = {rank: RankReport(**fields) for rank, fields in sorted(values.items())}
@@ -793,17 +790,17 @@ class RankCheck:
         mapped = not any(one.check in ("gpu-map", "nccl") for one in self.problems)
         # Gloo is tried also where GPUs are mapped wrongly, so that its problems are known as well.
         # The speed before NCCL: behind a kernel of NCCL that hangs, no other one of this process runs.
-        steps = ["gloo", *(["speed"] if self.args.speed else []), *(["nccl"] if gpus and mapped else [])]
-        steps = [] if missing else ["mesh", *steps] if self.args.nodes else steps
+        wanted = {"mesh": self.args.nodes, "gloo": True, "speed": self.args.speed, "nccl": gpus and mapped}
+        steps = [name for name, runs in wanted.items() if runs and not missing]
         listed = [asdict(one) for one in self.reports]
-        self.plan = {"steps": steps, "gpus": gpus, "reports": listed, "seconds": self.args.step}
-        self.store.publish("plan", self.plan)
+        plan = {"steps": steps, "gpus": gpus, "reports": listed, "seconds": self.args.step}
+        self.store.publish("plan", plan)
         emit_problems(self.problems)
         if not missing:
             emit("stage", stage="ranks", seconds=0)
         if gpus and mapped:
             emit("stage", stage="gpu-map", seconds=0)
-        return self.plan
+        return plan
 
     def run_step(self, name: str, gpus: bool) -> bool:
         """Run one step with all other ranks. Returns whether all succeeded."""

@@ -22,8 +22,7 @@ from ddpkit.distributed.env_values import (
     require_number,
 )
 from ddpkit.distributed.nodelist import expand_nodelist, expand_tasks_per_node, first_of_nodelist
-from ddpkit.distributed.slurm_hostfile import find_master_host, is_arbitrary, join_numbers, renumber_node
-from ddpkit.distributed.slurm_lookup import Facts
+from ddpkit.distributed.slurm_lookup import Facts, find_master_host, is_arbitrary, join_numbers, renumber_node
 from ddpkit.errors import EnvError
 
 # SLURM's reserved step ids, of a shell or a daemon: 4294967291 is the batch step in Slurm 22.05, -5 in 26.05.

@@ -9,16 +9,20 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ddpkit.diagnosis.outcome import Decision, Failure, Outcome
 from ddpkit.errors import DdpkitError
-from ddpkit.execution.executor import Inbox
 from ddpkit.execution.on_end import ended_by
-from ddpkit.execution.prepare import PlanAgain, spare_hosts
+from ddpkit.launchers.host_names import spare_hosts
 from ddpkit.launchers.plan import Plan
 from ddpkit.node import owned
 from ddpkit.run import metrics, run_files, timeline
 from ddpkit.run.record import Attempt, AttemptsFile, Rules, attempt_folder
+
+if TYPE_CHECKING:
+    from ddpkit.execution.executor import Inbox
+    from ddpkit.execution.prepare import PlanAgain
 
 LOOK_EVERY = 0.1  # seconds between two looks for a signal while nodes are surveyed
 # After one of these the decision may suspect the host; the catalogue, which knows, is not loaded yet.
@@ -63,22 +67,30 @@ class Attempts:
     """Attempts of a run. `records` has one entry for each; the last one is running, or has ended."""
 
     def __init__(
-        self, rules: Rules, hosts: Sequence[str], folder: Path, down: Callable[[Sequence[str]], Mapping[str, str]]
+        self,
+        rules: Rules,
+        hosts: Sequence[str],
+        folder: Path,
+        down: Callable[[Sequence[str]], Mapping[str, str]],
+        now: Callable[[], float],
     ) -> None:
-        """Take all hosts of the run, its spares included. `down` returns the reasons of those that SLURM lost."""
+        """Take all hosts of the run, its spares included. `down` returns the reasons of those that SLURM lost.
+
+        `now` returns seconds since the epoch.
+        """
         self.records: tuple[Attempt, ...] = ()
         self.spares: tuple[str, ...] = ()
         self.replaced: dict[str, str] = {}  # reasons by host
         self._rules = rules
         self._hosts = tuple(hosts)
         self._folder = folder
-        self._down = down
+        self._down, self._now = down, now
         self._early: EarlyCheck | None = None  # of the running attempt
 
     @classmethod
     def of_job(cls, file: AttemptsFile, folder: Path, down: Callable[[Sequence[str]], Mapping[str, str]]) -> Attempts:
         """Return the attempts of a submitted job, from their file."""
-        attempts = cls(file.rules, file.hosts, folder, down)
+        attempts = cls(file.rules, file.hosts, folder, down, time.time)
         attempts.records, attempts.replaced = file.attempts, dict(file.replaced)
         attempts.spares = file.spares
         return attempts
@@ -98,12 +110,12 @@ class Attempts:
         for host in self.hosts:
             if host not in used and host not in self.spares:
                 self.replaced[host] = "it failed the checks before an attempt"
-        self.records += (Attempt(number=len(self.records) + 1, hosts=tuple(used), started=started or time.time()),)
+        self.records += (Attempt(number=len(self.records) + 1, hosts=tuple(used), started=started or self._now()),)
 
     def end(self, outcome: Outcome, verdict: str | None) -> None:
         """Write the end of the running attempt into its record."""
         self._change(
-            ended=time.time(),
+            ended=self._now(),
             exit_code=outcome.exit_code,
             failure=outcome.failure,
             verdict=verdict,

@@ -1,4 +1,4 @@
-"""Copies to nodes, what --sync and --stage share: the rsync program, and calls to all nodes at once."""
+"""Copies to nodes, what --sync and --stage share: the list of files, the sender, and calls to all nodes at once."""
 
 from __future__ import annotations
 
@@ -6,18 +6,25 @@ import os
 import queue
 import re
 import shutil
+import signal
 import subprocess
+import sys
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from ddpkit.errors import UsageError, install
 from ddpkit.launchers.backends import NodeOptions
 from ddpkit.launchers.events import Event
 from ddpkit.launchers.shell import join, quote
+from ddpkit.node.child import die_with_parent
+from ddpkit.node.owned import own_file
+from ddpkit.node.process_tree import kill_group
 from ddpkit.transports.channel import NoAnswerError, RefusedError
 from ddpkit.transports.hosts import ALONE, HostSpec, Problem
 from ddpkit.transports.pool import Connector, NodePool
@@ -25,6 +32,8 @@ from ddpkit.transports.protocol import LocalLink, program_request
 from ddpkit.transports.ssh.program import place
 
 PATIENCE = 600.0  # seconds for one call
+END_LIMIT = 5.0  # seconds for the end of a killed rsync
+LIST_LIMIT = 300.0  # seconds for the list of a project's files
 ANY_PYTHON = "python3"  # of a node whose Python is part of what is copied
 STILL = 2.0  # times the heartbeat timeout without data, after which a node counts as lost
 QUIET = 3.0  # seconds without output of rsync, after which its node is checked
@@ -36,39 +45,67 @@ _TIMED_OUT = re.compile(r"io timeout after (\d+) seconds")  # with --timeout
 _NO_RSYNC, _NO_SSH = 127, 255
 
 
-def rsync_filters(workdir: str, log_dir: str) -> list[str]:
-    """Return options that leave out what `.gitignore` names, `.git`, the logs, other disks, and what ddpkit makes.
+def project_files(workdir: str, log_dir: str) -> list[str]:
+    """List the directories, files and links of a project that are copied, by path in `workdir`. Raises UsageError.
 
-    Raises UsageError.
+    What `.gitignore` names is left out, and so are `.git`, the logs, other disks, and what ddpkit makes.
     """
     source, logs = Path(workdir), Path(log_dir).absolute()
     if not source.is_dir():
         raise UsageError(f"directory not found on this machine: {workdir}", "--workdir DIR")
-    exclude = [f"--exclude=/{logs.relative_to(source)}/"] if logs.is_relative_to(source) and logs != source else []
-    return [
-        "--one-file-system",
-        "--filter=:- .gitignore",
-        "--exclude=/.git/",
-        "--exclude=.ddpkit-*",
-        "--exclude=.ddpkit",
-        *exclude,
-    ]
-
-
-def list_files(workdir: str, chosen: Sequence[str]) -> list[str]:
-    """List the directories, files and links that rsync copies with these options, by path in `workdir`.
-
-    Raises UsageError.
-    """
     check_rsync()
-    argv = ["rsync", "--archive", "--dry-run", "--8-bit-output", "--out-format=%i %n", *chosen, "--"]
-    done = subprocess.run([*argv, f"{workdir}/", f"{workdir}/.ddpkit-none/"], capture_output=True, check=False)
-    if done.returncode:
-        words = os.fsdecode(done.stderr).strip()
-        raise UsageError(f"rsync cannot list {workdir}: {words}", f"ls -lR {quote(workdir)}")
-    listed = re.findall(r"^[.<>ch][fdL]\S{9} (.*)$", os.fsdecode(done.stdout), re.MULTILINE)
+    inside = logs.is_relative_to(source) and logs != source
+    argv = ["rsync", "--archive", "--dry-run", "--8-bit-output", "--out-format=%i %n", "--one-file-system"]
+    argv += ["--filter=:- .gitignore", "--exclude=/.git/", "--exclude=.ddpkit-*", "--exclude=.ddpkit"]
+    argv += [f"--exclude=/{logs.relative_to(source)}/"] if inside else []
+    argv += ["--", f"{workdir}/", f"{workdir}/.ddpkit-none/"]
+    listed = re.findall(r"^[.<>ch][fdL]\S{9} (.*)$", _run_list(argv, workdir), re.MULTILINE)
     names = [re.sub(r"\\#([0-7]{3})", lambda code: chr(int(code[1], 8)), name).rstrip("/") for name in listed]
     return [name for name in names if name != "."]
+
+
+def _run_list(argv: Sequence[str], workdir: str) -> str:
+    """Return what rsync lists. Its processes end with this one. Raises UsageError."""
+    own = os.getpid()
+    process = subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        preexec_fn=lambda: die_with_parent(own, signal.SIGTERM),  # noqa: PLW1509 (it only makes a system call)
+    )
+    try:
+        output, errors = process.communicate(timeout=LIST_LIMIT)
+    except BaseException as problem:
+        kill_group(process.pid, signal.SIGKILL)
+        with suppress(subprocess.TimeoutExpired):  # on a dead disk nothing ends it
+            process.wait(END_LIMIT)
+        for stream in (process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
+        if not isinstance(problem, subprocess.TimeoutExpired):
+            raise
+        what = f"rsync has not listed {workdir} in {LIST_LIMIT:g} s: many files, or a .gitignore that is no file"
+        raise UsageError(what, f"find {quote(workdir)} -name .gitignore ! -type f") from None
+    if process.returncode:
+        raise UsageError(f"rsync cannot list {workdir}: {os.fsdecode(errors).strip()}", f"ls -lR {quote(workdir)}")
+    return os.fsdecode(output)
+
+
+@contextmanager
+def own_temporary_file(*, small: bool = False) -> Iterator[tuple[str, IO[bytes]]]:
+    """Yield the path of a file that another program can read, and the file. Under Linux it goes with this process.
+
+    `small`: there it is on no disk, which may be full.
+    """
+    if sys.platform == "linux":
+        with os.fdopen(os.memfd_create("ddpkit-copy"), "w+b") if small else tempfile.TemporaryFile() as file:
+            yield f"/proc/{os.getpid()}/fd/{file.fileno()}", file
+    else:
+        path = f"{tempfile.gettempdir()}/ddpkit-copy-{os.urandom(8).hex()}"
+        with own_file(path) as descriptor, os.fdopen(descriptor, "wb", closefd=False) as file:
+            yield path, file
 
 
 class Folder(NamedTuple):
@@ -85,34 +122,40 @@ _ENTER = (
 )
 
 
-def rsync_command(
-    spec: HostSpec,
-    source: str,
-    target: str,
-    words: Sequence[str],
-    *,
-    timeout: float,
-    silence: float,
-    accept_new: bool,
-    login: Sequence[str],
-    folder: Folder | None = None,
-) -> tuple[str, ...]:
-    """Return the command line that sends a file or a directory to a node, as its user there, who owns it then.
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """The way to the nodes of a copy."""
 
-    `words`: more options of rsync. `timeout`: seconds for the connection. `silence`: seconds after which a node counts
-    as lost; 0: never. `login`: options of ssh (`Connector.login`). `folder`: the directory there in which `target` is.
-    No name of a host, a user or a file is an option.
-    """
-    if folder is not None:
-        program = join(["sh", "-c", _ENTER, "sh", folder.path, f"{folder.inode} ."])
-        words = [*words, f"--rsync-path={program}"]
-    # rsync itself waits for a dead node as long as TCP does. A disk that stands still for a moment is not a dead node.
-    limit = [f"--timeout={max(1, round(STILL * silence))}"] if silence else []
-    ssh = ["ssh", *login, *ALONE, f"-oConnectTimeout={max(1, round(timeout))}"]
-    ssh += ["-oStrictHostKeyChecking=accept-new"] if accept_new else []
-    name = f"[{spec.name}]" if ":" in spec.name else spec.name
-    options = ("--times", "--protect-args", "--info=progress2,stats1", *limit, *words)
-    return ("rsync", *options, f"--rsh={join([*ssh, *place(spec)])}", "--", source, f"{name}:{target}")
+    connector: Connector
+    python: str  # of nodes that have none of their own
+    silence: float = NodeOptions.heartbeat_timeout  # seconds after which a node counts as lost; 0: never
+    accepts_new: bool = False  # keys of hosts that are not known yet are added
+
+    def command(
+        self,
+        spec: HostSpec,
+        source: str,
+        target: str,
+        words: Sequence[str],
+        *,
+        login: Sequence[str],
+        folder: Folder | None = None,
+    ) -> tuple[str, ...]:
+        """Return the command line that sends a file or a directory to a node, as its user there, who owns it then.
+
+        `words`: more options of rsync. `login`: options of ssh (`Connector.login`). `folder`: the directory there in
+        which `target` is. No name of a host, a user or a file is an option.
+        """
+        if folder is not None:
+            program = join(["sh", "-c", _ENTER, "sh", folder.path, f"{folder.inode} ."])
+            words = [*words, f"--rsync-path={program}"]
+        # rsync itself waits for a dead node as long as TCP does. A disk that stands still for a moment is no dead node.
+        limit = [f"--timeout={max(1, round(STILL * self.silence))}"] if self.silence else []
+        ssh = ["ssh", *login, *ALONE, f"-oConnectTimeout={max(1, round(self.connector.timeout))}"]
+        ssh += ["-oStrictHostKeyChecking=accept-new"] if self.accepts_new else []
+        name = f"[{spec.name}]" if ":" in spec.name else spec.name
+        options = ("--times", "--protect-args", "--info=progress2,stats1", *limit, *words)
+        return ("rsync", *options, f"--rsh={join([*ssh, *place(spec)])}", "--", source, f"{name}:{target}")
 
 
 def check_rsync() -> None:
@@ -127,7 +170,7 @@ def check_rsync() -> None:
         raise UsageError(what, install("rsync"))
 
 
-def run_rsync(
+def _run_rsync(
     spec: HostSpec, argv: tuple[str, ...], progress: Callable[[str, int], None], check_alive: Callable[[], None]
 ) -> tuple[Problem | None, int]:
     """Run one command. Returns its problem, and the bytes that it sent.
@@ -185,14 +228,10 @@ def _problem(spec: HostSpec, code: int, words: str) -> Problem:
 class NodeCalls:
     """Connections to nodes, each with a supervisor that answers calls until `hang_up`."""
 
-    def __init__(
-        self,
-        specs: Sequence[HostSpec],
-        way: Connector,
-        python: str,
-        silence: float = NodeOptions.heartbeat_timeout,
-    ) -> None:
-        self.pool = NodePool(specs, way, silence, python)
+    def __init__(self, specs: Sequence[HostSpec], way: Way) -> None:
+        self.pool = NodePool(specs, way.connector, way.silence, way.python)
+        self._way = way
+        self._logins: dict[str, Sequence[str]] = {}  # by label
         self._turn = threading.Semaphore(8)  # more copies at once would share one network card and one disk
 
     def connect(self) -> list[Problem]:
@@ -207,10 +246,37 @@ class NodeCalls:
         channel.ask(function, args, beats=True)
         return channel.answer(time.monotonic() + PATIENCE)
 
-    def check_alive(self, spec: HostSpec, program: str) -> None:
-        """Raise NoAnswerError for a node that is lost: its rsync would wait for it much longer."""
-        if self.pool.channel(spec.label).silence:
-            self.call(spec, f"{program}.alive", {})
+    def log_in(self, spec: HostSpec) -> None:
+        """Log in for `send`. Raises RefusedError."""
+        self._logins[spec.label] = self._way.connector.login(spec)
+
+    def send(
+        self,
+        spec: HostSpec,
+        source: str,
+        target: str,
+        words: Sequence[str],
+        progress: Callable[[str, int], None],
+        *,
+        alive: str,
+        names: str = "",
+        folder: Folder | None = None,
+    ) -> tuple[Problem | None, int]:
+        """Send with rsync. Returns the problem, and the bytes that were sent. Raises NoAnswerError, RefusedError.
+
+        `alive`: the function of the node that only answers. `names`: the file at the input of rsync.
+        """
+        if spec.label not in self._logins:
+            self.log_in(spec)
+        argv = self._way.command(spec, source, target, words, login=self._logins[spec.label], folder=folder)
+        if names:
+            argv = ("sh", "-c", 'names=$1; shift; exec "$@" < "$names"', "sh", names, *argv)
+
+        def check_alive() -> None:  # of a lost node rsync would wait for an answer much longer
+            if self.pool.channel(spec.label).silence:
+                self.call(spec, alive, {})
+
+        return _run_rsync(spec, argv, progress, check_alive)
 
     def each(
         self, specs: Sequence[HostSpec], action: Callable[[HostSpec], Problem | None], *, copies: bool = False

@@ -39,10 +39,10 @@ from ddpkit.launchers.host_names import format_hosts
 from ddpkit.launchers.job_output import repeats_cancel
 from ddpkit.launchers.plan import Plan, RankStarter, Step
 from ddpkit.launchers.shell import count
-from ddpkit.monitor.ready_watch import ReadyWatch
 from ddpkit.monitor.server import MonitorServer
-from ddpkit.monitor.start_watch import StartWatch, is_watched
+from ddpkit.monitor.start_watch import PATIENCE, ReadyWatch, StartWatch, is_watched
 from ddpkit.node.bundle import pack, read_texts
+from ddpkit.node.supervision.clock import Clock
 from ddpkit.node.supervision.first_failure import WINDOW, End, Kind, first_failure
 from ddpkit.node.supervision.shutdown import FREE_AFTER
 from ddpkit.run.record import keep_step_failure
@@ -68,11 +68,6 @@ NCCL_TIMEOUT = b"Watchdog caught collective operation timeout"
 ENDING, ENDING_LIMIT = "stack_dump.ending", 3.0  # seconds
 # These are passed on to every rank: schedulers send them before they take a node away.
 PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
-
-
-def steady() -> float:
-    """Return seconds on a clock that nobody sets, and that goes on while this machine sleeps."""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 @dataclass(kw_only=True, eq=False)
@@ -182,6 +177,7 @@ class Carrier:
         on_first_failure: Callable[[Failure], None],
         on_ready: Callable[[], None] = lambda: None,
         on_value: Callable[[int, str], None] = lambda *_: None,
+        clock: Clock | None = None,
     ) -> None:
         self.plan = plan
         self.relay = relay
@@ -203,15 +199,16 @@ class Carrier:
         self.step_failure: Failure | None = None  # the running step of a job is ended for it; the job continues
         self.held: list[tuple[End, Callable[[], None]]] = []  # ends that may follow from another, and their failures
         self.held_until = inf  # time.monotonic()
-        self.stopped_at = 0.0  # time.time() when it began to end the others
+        self.stopped_at = 0.0  # when it began to end the others
         self.deadline: float | None = None  # time.monotonic() at which waiting for an ending run ends
         # Ranks whose wait for others took too long.
         self.timed_out: set[int] = set()
         self.awaited = ("", "")  # for whom they waited, and the file with its stack
         self.after_dump: list[Callable[[], None]] = []  # their failures
         # Watches and records of the run.
-        self.started, self._began = time.time(), steady()
-        self.exceptions = ExceptionWatch()
+        self.clock = clock or Clock()
+        self.started = self.clock.now()
+        self.exceptions = ExceptionWatch(self.clock.now)
         self.starts: dict[int, StartWatch] = {}  # by node
         self.vitals = Vitals(relay.folder)
         self.timeline = Timeline(relay.folder, plan.world_size)
@@ -233,13 +230,14 @@ class Carrier:
             self.loop()
         finally:
             self.output.lift()  # nothing more is taken
+            self.ready.end(PATIENCE if self.deadline is None else 0.0)
             for node in self.nodes:
                 node.link.close()
             self.vitals.write()
             self.timeline.write()
             with self.posting:
                 self.over = True
-        self.outcome.seconds = steady() - self._began
+        self.outcome.seconds = self.clock.now() - self.started
         lost = [node for node in self.nodes if node.lost]
         # Several at once, or none that answers: then the fault may be the launcher's own network.
         if len(lost) == 1 < len(self.nodes) and all(node.sent_end for node in self.nodes if not node.lost):
@@ -255,8 +253,8 @@ class Carrier:
                 self.inbox.put((index, event))
 
     def make_room(self) -> None:
-        """Let the links post more output, unless the screen or a log is behind."""
-        if self.output.taken and not (self.screen.is_full or self.relay.logs.is_full):
+        """Let the links post more output, unless the screen, a log or the search for a line is behind."""
+        if self.output.taken and not (self.screen.is_full or self.relay.logs.is_full or self.ready.is_full):
             self.output.make_room()
 
     def loop(self) -> None:
@@ -299,6 +297,7 @@ class Carrier:
         self.end_if_unrecoverable()
         self.settle()
         self.ask_raising()
+        self.ready.turn()
         self.end_if_not_ready()
 
     def pause(self, left: float) -> float:
@@ -494,7 +493,7 @@ class Carrier:
             if why and self.most_restarts:
                 self.note(f"restart {self.rounds.number} of {self.most_restarts}: {why}")
         elif event["code"] != 0 and self.most_restarts:
-            self.rounds.fail(event.get("t") or time.time(), f"rank {rank} on {host} failed: {_end(event)}")
+            self.rounds.fail(event.get("t") or self.clock.now(), f"rank {rank} on {host} failed: {_end(event)}")
         if self.restarts is not None:
             self.restarts.record(node.index, event, time.monotonic())
 
@@ -562,7 +561,7 @@ class Carrier:
         elif (
             self.deadline is None and kind is not Kind.OWN
         ):  # of one with a cause of its own the node reports a failure
-            end = End(event["rank"], event.get("since", event.get("t", time.time())), kind)
+            end = End(event["rank"], event.get("since", event.get("t", self.clock.now())), kind)
             if kind is Kind.WAITED:
                 self.on_timeout(event["rank"], partial(self.hold, end, fail, 0.0))
             else:
@@ -603,7 +602,7 @@ class Carrier:
         words = self.exceptions.words[rank]
         if rank not in node.running or words.exception == "KeyboardInterrupt":
             return
-        since = words.raised_at or time.time()
+        since = words.raised_at or self.clock.now()
         end: ExitEvent = {"e": "exit", "rank": rank, "code": None, "signal": None, "raised": words.exception}
         end.update({"kind": words.kind.value, "since": since})  # the end that is to come
         fail = partial(self.on_failure, node, failure(end), self.exceptions.hosts[rank])
@@ -657,7 +656,7 @@ class Carrier:
         `hang`: no rank has ended, as after an exception whose process goes on (`raised`). In a job that heals only its
         step is ended then: the job's script decides what follows.
         """
-        end = End(rank, time.time() if at is None else at, kind, of_node=what == SUPERVISOR)
+        end = End(rank, self.clock.now() if at is None else at, kind, of_node=what == SUPERVISOR)
         lives = hang or bool(details.get("raised"))  # the rank's process
         if (lives and self.step_failure is not None) or not self.can_be_cause(end):
             return
@@ -674,7 +673,7 @@ class Carrier:
         else:
             self.outcome.failure, self.cause = failure, end
         if not others_end:
-            self.end_others(new, lives=lives, step_alone=step_alone)
+            self.end_others(new, step_alone=step_alone)
             self.on_first_failure(failure)
 
     def can_be_cause(self, end: End) -> bool:
@@ -690,17 +689,15 @@ class Carrier:
         early = () if self.most_restarts else tuple(sorted(rank for node in self.nodes for rank in node.succeeded))
         return replace(failure, awaited=awaited, dump=file, early=early)
 
-    def end_others(self, failure: Failure, *, lives: bool, step_alone: bool) -> None:
-        """End the other ranks after the first failure. `lives`: the process of its rank has not ended."""
-        self.stopped_at = time.time()
+    def end_others(self, failure: Failure, *, step_alone: bool) -> None:
+        """End the other ranks after the first failure."""
+        self.stopped_at = self.clock.now()
         others = sum(len(node.running - {failure.rank}) for node in self.nodes)
         if others:
             who = f"rank {failure.rank}" if failure.rank is not None else failure.what
             did = f"raised {failure.raised}" if failure.raised else "failed"
             ending = f"ending {count(others, 'other rank')} (at most {self.plan.grace:g} s)"
             self.note(f"{who} on {failure.host} {did}; {ending}")
-        if lives and self.plan.batch is not None:  # nothing has ended: srun ends no rank
-            self.tell({"c": "signal", "name": "SIGTERM"})
         if step_alone:
             self.tell({"c": "stop", "grace": self.plan.grace})
         else:
@@ -785,7 +782,7 @@ class Carrier:
         self.outcome.lost |= silent
         if self.outcome.failure is None and silent:
             host, reason = next(iter(silent.items()))
-            now = time.time()
+            now = self.clock.now()
             self.outcome.failure = Failure(
                 host=host, rank=None, what=SUPERVISOR, reason=reason, seconds=now - self.started, at=now
             )
@@ -807,14 +804,15 @@ def carry(
     on_first_failure: Callable[[Failure], None] = lambda _: None,
     on_ready: Callable[[], None] = lambda: None,
     on_value: Callable[[int, str], None] = lambda *_: None,
+    clock: Clock | None = None,
 ) -> Outcome:
     """Run a plan to its end. Blocks; takes no signals: (-1, signal) in `inbox` acts as one, from any thread.
 
     `connect` returns the `Link` of a step. Returns the outcome; a failed run raises nothing. `hang_timeout`: seconds,
     see `ddpkit.monitor.watchdog`; 0: no watch. `on_first_failure` is called when the others begin to end,
-    `on_ready` once the program is ready, `on_value` with the value of each rank of a function.
+    `on_ready` once the program is ready, `on_value` with the value of each rank of a function. `clock`: of the launch.
     """
-    carrier = Carrier(plan, relay, connect, inbox, screen, on_first_failure, on_ready, on_value)
+    carrier = Carrier(plan, relay, connect, inbox, screen, on_first_failure, on_ready, on_value, clock)
     if hang_timeout:
         carrier.monitor.watch(hang_timeout, hang_action)
     screen.begin(carrier.standing)

@@ -71,7 +71,7 @@ def pack(
     try:
         data: bytes = pickle.dumps(what) if library is None else library.dumps(what)
     except Exception as error:
-        what_failed = f"{name} cannot be sent to the ranks: {error}"
+        what_failed = f"{name} cannot be sent to the ranks: {str(error) or type(error).__name__}"
         hint = "pip install cloudpickle" if library is None else "pass what it needs as plain values, or open it inside"
         raise UsageError(what_failed, hint) from error
     if library is None and b"__main__" in data:
@@ -150,6 +150,16 @@ class FunctionRun(RecordedRun):
                 raise UsageError(f"cannot write to {folder}: {error.strerror}", "--log-dir DIR") from None
         super().submit()
 
+    def _run_attempts(self, relay: Relay, attempt: Callable[[], Outcome]) -> Outcome:
+        """Keep the values of the last attempt alone: they say how it failed."""
+
+        def fresh() -> Outcome:
+            self.values.clear()
+            self._size = 0
+            return attempt()
+
+        return super()._run_attempts(relay, fresh)
+
     def finish(self, relay: Relay, outcome: Outcome, *, cancelled: bool = False) -> Outcome:
         """Take the values out of the run's directory at its end, which keeps no arguments."""
         if self._scheduled:
@@ -166,7 +176,9 @@ class FunctionRun(RecordedRun):
             self._keep(rank, binascii.a2b_base64(data))
 
     def _keep(self, rank: int, data: bytes) -> None:
-        """Keep a value, unless those of this run together are too large."""
+        """Keep a value, unless it is empty, or those of this run together are too large."""
+        if not data:
+            return  # the rank was ended before it wrote one
         self._size += len(data)
         if self._size <= MOST_BYTES:
             self.values[rank] = data

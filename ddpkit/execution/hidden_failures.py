@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
@@ -123,7 +123,9 @@ class ExceptionWatch:
     library may never end. The text of a traceback is a reason to look, and no more: a script may print one and go on.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float] = time.time) -> None:
+        """now: the clock of the times of exceptions."""
+        self._now = now
         self.words: dict[int, LastWords] = {}
         self.hosts: dict[int, str] = {}
         self.asked: dict[tuple[int, int], int] = {}  # calls without an answer: node and number, and the rank
@@ -143,7 +145,7 @@ class ExceptionWatch:
         self.hosts[rank] = host
         if begins_traceback and rank not in self._looks:
             self._looks[rank] = (0, time.monotonic() + SETTLE)
-        words.take(data[-KEPT:].decode("utf-8", "replace"), time.time())
+        words.take(data[-KEPT:].decode("utf-8", "replace"), self._now())
         return rank in self._looks and words.kind is Kind.WAITED
 
     def take_due(self, now: float) -> list[int]:

@@ -1,11 +1,12 @@
 """Job of a launch: how its command is started, in which folder, with which Python and environment.
 
 A command on this machine is looked up, and refused where it cannot run. Folder and Python of other nodes are looked up
-there, later. Raises UsageError.
+there, later; `required_of_nodes` says what they must have. Raises UsageError.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shlex
@@ -13,16 +14,17 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ddpkit.config import AUTOMATIC, LaunchSettings
 from ddpkit.errors import UsageError, similar
-from ddpkit.files import read_head
+from ddpkit.files import LIMIT, open_to_read, read_head
 from ddpkit.launchers import containers
 from ddpkit.launchers.backends import NodeOptions
-from ddpkit.launchers.command_line import SHELLS, find_launcher, split_python, uv_project
+from ddpkit.launchers.command_line import SHELLS, find_launcher, launchers_in, of_shell, split_python, uv_project
 from ddpkit.launchers.plan import Job, Ready
 from ddpkit.launchers.registry import Launcher
 from ddpkit.launchers.shell import count, guard, is_secret, join, quote
@@ -30,6 +32,9 @@ from ddpkit.node.env_names import env_matcher
 from ddpkit.run import record
 from ddpkit.transports.choose import transport_class
 from ddpkit.transports.slurm_nodes import SITE
+
+if TYPE_CHECKING:
+    from ddpkit.transports.compatibility import Requirements
 
 Kind = Literal["script", "module", "program"]
 _PYTHON_FLAGS = ("-m", "-c")  # in front of a module, or code, in place of a script
@@ -51,12 +56,17 @@ MOST_NAMED = 6  # variables in a line
 _PRINT_PYTHON = ("python", "-c", "import sys; print(sys.executable)")  # for `uv run`
 
 
+def local_workdir(settings: LaunchSettings) -> Path:
+    """The working directory of a launch, if it is one of this machine."""
+    return Path(os.path.expanduser(settings.workdir)).absolute()  # noqa: PTH111 - ~ of nobody stays
+
+
 def local_job(settings: LaunchSettings, backend: Launcher) -> Job:
     """The job of a launch on this machine, or of one that a scheduler takes from this machine."""
     check_request(settings)
     typed = settings.script
     settings = without_python(settings)
-    workdir = Path(settings.workdir).absolute()
+    workdir = local_workdir(settings)
     if not workdir.is_dir():
         raise UsageError(f"working directory {workdir} not found", f"mkdir -p {quote(str(workdir))}")
     command = settings.script
@@ -211,7 +221,7 @@ def with_python_of_uv(settings: LaunchSettings, note: Callable[[str], None], *, 
     because uv may install packages.
     """
     runner, script = uv_project(settings.script)
-    if not runner or not Path(settings.workdir).is_dir():  # a directory of the nodes alone
+    if not runner or not local_workdir(settings).is_dir():  # a directory of the nodes alone
         return settings
     if settings.is_given("python"):
         what = f"--python {settings.python}, and {join(runner)} before the script: only one can choose the Python"
@@ -219,11 +229,13 @@ def with_python_of_uv(settings: LaunchSettings, note: Callable[[str], None], *, 
     if dry:
         note(f"a launch runs `{join((*runner, *_PRINT_PYTHON))}` once; its Python starts the ranks")
         return settings
+    if "/" not in runner[0] and shutil.which(runner[0]) is None:
+        raise UsageError(f"program {runner[0]} not found on PATH", f"install {runner[0]}, or give its path")
     note(f"asks uv once for the project's Python: {join(runner)} python")
     argv = [*runner, *_PRINT_PYTHON]
     try:
         done = subprocess.run(
-            argv, cwd=settings.workdir, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+            argv, cwd=local_workdir(settings), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
         )
     except OSError as error:
         raise UsageError(f"{runner[0]}: {(error.strerror or '').lower()}", "command -v uv") from None
@@ -241,8 +253,7 @@ def check_request(settings: LaunchSettings) -> None:
     if nested is not None:
         hint = nested.hint or f"ddpkit launch -- {join(nested.script or ('SCRIPT',))}"
         raise UsageError(f"{nested.problem} (the setting allow_nested = true starts it anyway)", hint)
-    in_shell = settings.script[0] in SHELLS and len(settings.script) > 1  # bash FILE
-    check_batch_script(Path(settings.workdir), settings.script[in_shell:], allowed=settings.allow_nested)
+    check_shell_script(local_workdir(settings), settings.script, allowed=settings.allow_nested)
     usable = record.usable_name(settings.name) if settings.name else ""
     if settings.name != usable:
         what = f"--name {quote(settings.name)}: a name has at most 24 letters, digits, _, . and -"
@@ -370,25 +381,103 @@ def _look_up(command: tuple[str, ...], workdir: Path, source: str) -> Kind:
 
 
 _BATCH_SCRIPTS = (".sbatch", ".slurm", ".sb")
-_STEP = re.compile(
-    rb"^[ \t]*(?:\w+=\S* +|exec +|time +)*"
-    rb"(?:srun|torchrun|mpirun|mpiexec|deepspeed|(?:ddpkit|accelerate) +launch|python\S* .*-m +torch\.distributed)\s",
-    re.MULTILINE,
-)
+_MOST_READ = 1 << 14  # bytes of a shell's script
+_OF_SHELL = re.compile(rf"#!.*\b(?:{'|'.join(SHELLS)})\b")
 
 
-def check_batch_script(workdir: Path, command: Sequence[str], *, allowed: bool) -> None:
-    """Refuse a batch script of SLURM as the script of each rank."""
-    if not allowed and is_batch_script(workdir / command[0]):
-        what = f"{command[0]} is a batch script of SLURM: it starts its ranks itself, on all nodes"
-        raise UsageError(f"{what} (the setting allow_nested = true starts it anyway)", join(["sbatch", *command]))
+def check_shell_script(workdir: Path, command: Sequence[str], *, allowed: bool, of_sbatch: bool = False) -> None:
+    """Refuse a script of a shell that starts ranks itself as the script of each rank.
+
+    A launcher under a condition is left: the script may know that it is a rank. A script with options of sbatch and no
+    launcher is one that each rank can run. `of_sbatch`: refuse a batch script alone.
+    """
+    of_a_shell = of_shell(command)
+    words = of_a_shell or command
+    text = "" if allowed else _shell_script(workdir / words[0], in_shell=bool(of_a_shell))
+    launchers = list(launchers_in(text))
+    anyway = "(the setting allow_nested = true starts it anyway)"
+    if re.search(r"^#SBATCH ", text, re.MULTILINE) and (words[0].endswith(_BATCH_SCRIPTS) or launchers):
+        what = f"{words[0]} is a batch script of SLURM: it starts its ranks itself, on all nodes"
+        raise UsageError(f"{what} {anyway}", join(["sbatch", *words]))
+    nested = next((nested for nested, conditional in launchers if not conditional), None)
+    if nested is not None and not of_sbatch:
+        hint = f"in {words[0]}, write python in place of {nested.name} and its options"
+        if nested.script and not re.search(r"[$`*?]", " ".join(nested.script)):  # values that the shell would find
+            hint = f"ddpkit launch -- {join(nested.script)}"
+        raise UsageError(f"{words[0]} starts {nested.name}, which is a launcher itself {anyway}", nested.hint or hint)
 
 
-def is_batch_script(path: Path) -> bool:
-    """Whether a file has options of sbatch and starts ranks. With the options alone, each rank can run it."""
+def _shell_script(path: Path, *, in_shell: bool) -> str:
+    """The text of a shell's script; empty: it is another file, or cannot be read. `in_shell`: a shell runs it."""
     try:
-        text = read_head(path, 1 << 16, follow=True)
+        text = read_head(path, _MOST_READ, follow=True).decode("utf-8", "replace")
     except OSError:
-        return False
-    options = re.search(rb"^#SBATCH ", text, re.MULTILINE)
-    return bool(options and (path.suffix in _BATCH_SCRIPTS or _STEP.search(text)))
+        return ""
+    return text if in_shell or path.suffix in (".sh", *_BATCH_SCRIPTS) or _OF_SHELL.match(text) else ""
+
+
+def program_file(job: Job) -> Path | None:
+    """Return the file of a job's own code; None: it has none, as `nvidia-smi`. Of a module: any in its directory."""
+    workdir, first = Path(job.workdir), job.command[0]
+    if job.kind == "module":
+        return workdir / "module"
+    if job.kind == "script" or "/" in first:
+        return workdir / first
+    return next((workdir / word for word in job.command[1:] if (workdir / word).is_file()), None)  # bash train.sh
+
+
+# ---- what its nodes must have
+
+
+def for_copies(requirements: Requirements, job: Job) -> Requirements:
+    """Return what nodes need for a job in local copies."""
+    script = job.command[0] if requirements.script else None
+    return replace(requirements, job=replace(job, workdir=requirements.job.workdir), script=script)
+
+
+def _other_name(path: str) -> str:
+    """Return another absolute path of a directory of this machine: the shell's, or the one without symbolic links."""
+    for other in (os.environ.get("PWD", ""), os.path.realpath(path)):
+        with suppress(OSError):
+            if other.startswith("/") and other != path and Path(other).samefile(path):
+                return other
+    return ""
+
+
+def required_of_nodes(
+    settings: LaunchSettings, options: NodeOptions, job: Job, *, nodes: int | None, check_files: bool
+) -> Requirements:
+    """Return what the nodes must have for the job. `nodes`: how many of them run it, where others are spare."""
+    from ddpkit.execution.requested_nodes import ranks_per_node
+    from ddpkit.transports.compatibility import Requirements
+
+    script = job.command[0] if job.kind == "script" or (job.kind == "program" and "/" in job.command[0]) else None
+    local = Path(job.workdir, script) if script else None
+    return Requirements(
+        job=replace(job, workdir=options.container_workdir or job.workdir),
+        nproc_per_node=ranks_per_node(settings),
+        script=script,
+        digest=digest_of(local) if local else "",
+        torch=job.kind != "program" or options.starter != "ranks",
+        starter=options.starter,
+        master_addr=options.master_addr,
+        master_port=options.master_port,
+        local_workdir=Path(job.workdir).is_dir(),
+        other_workdir=_other_name(job.workdir),
+        contained=bool(options.container),
+        check_files=check_files,
+        min_nodes=settings.nnodes[0] if isinstance(settings.nnodes, tuple) else None,
+        nodes=nodes,
+    )
+
+
+def digest_of(path: Path) -> str:
+    """Return the SHA-256 of a regular file; empty where there is none. A program can be an image of many gigabytes."""
+    found = hashlib.sha256()
+    try:
+        with open(open_to_read(path, follow=True), "rb") as file:
+            while part := file.read(LIMIT):
+                found.update(part)
+    except OSError:
+        return ""
+    return found.hexdigest()

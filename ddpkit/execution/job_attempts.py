@@ -124,11 +124,14 @@ class JobAttempts:
         """Run the command of `on_attempt`, which comes in the environment of the job."""
         on_attempt = _passed(os.environ).get("on_attempt")
         if on_attempt:
+            from ddpkit.run.documents import hook_document
+
             run = replace(
                 self._run, state=RunState.RUNNING, attempts=self._attempts.records, spares=self._attempts.spares
             )
-            command, inbox = OnEnd(**on_attempt), Inbox()
-            on_end.run_hook(command, run, sys.stderr.buffer.write, print_note, inbox, on_end.ATTEMPT_LOG)
+            command, document, show = OnEnd(**on_attempt), hook_document(run), sys.stderr.buffer.write
+            name = on_end.ATTEMPT_LOG
+            on_end.run_hook(command, document, self._folder, show, print_note, Inbox(), log_name=name)
 
     def _end(self, code: int | None) -> Decision | None:
         """Write the end of the running attempt, and decide. None: it succeeded."""

@@ -10,7 +10,6 @@ import queue
 import shlex
 import signal
 import threading
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -31,6 +30,7 @@ from ddpkit.launchers.host_names import format_hosts
 from ddpkit.launchers.plan import OnEnd, Plan, RankStarter, Step, render_plan
 from ddpkit.launchers.shell import count, hide_secrets, hide_values
 from ddpkit.node import owned
+from ddpkit.node.supervision.clock import Clock
 from ddpkit.run import launcher_process, metrics, record, run_files, run_index, timeline
 from ddpkit.run.log_files import ALL, LogFiles
 from ddpkit.run.state import EndState, Origin, RunState
@@ -88,9 +88,10 @@ def _rules(ready: Ready) -> record.Rules:
 class LiveRun:
     """One run that this process carries out. Its ranks end with this process, unless a scheduler runs them."""
 
-    def __init__(self, plan: Plan, transport: Transport, log_dir: str) -> None:
-        """Make the run's folder and write the files of the plan. Raises UsageError."""
+    def __init__(self, plan: Plan, transport: Transport, log_dir: str, clock: Clock | None = None) -> None:
+        """Make the run's folder and write the files of the plan. `clock`: of the launch. Raises UsageError."""
         self.plan = plan
+        self._clock = clock or Clock()
         self.inbox: executor.Inbox = queue.SimpleQueue()
         self.job_id: str | None = None
         self._transport = transport
@@ -101,7 +102,7 @@ class LiveRun:
             what = f"cannot write {error.filename or self.folder}: {error.strerror}"
             raise UsageError(what, "--log-dir DIR") from None
         except UsageError:  # a file of --stage changed
-            self.remove()
+            self.remove_folder()
             raise
 
     def submit(self) -> None:
@@ -109,11 +110,11 @@ class LiveRun:
         try:
             self.job_id = self._transport.submit(self.plan)
         except batch.JobRejectedError:
-            self.remove()
+            self.remove_folder()
             raise
 
-    def remove(self) -> None:
-        """Delete the run's directory, if that is possible."""
+    def remove_folder(self) -> None:
+        """Delete the directory of a run that did not begin, if that is possible."""
         with suppress(OSError):
             owned.remove_directory(str(self.folder), run_files.KIND)
         self.release()
@@ -153,8 +154,8 @@ class LiveRun:
 
         def attempt() -> Outcome:
             links = connect or self.connect
-            calls = (self._begin_diagnosis, self.on_ready, self.on_value)
-            return executor.carry(self.plan, relay, links, self.inbox, screen, hang_timeout, hang_action, *calls)
+            more = (self._begin_diagnosis, self.on_ready, self.on_value, self._clock)
+            return executor.carry(self.plan, relay, links, self.inbox, screen, hang_timeout, hang_action, *more)
 
         return self._run_attempts(relay, attempt)
 
@@ -191,7 +192,7 @@ class Recorded:
     folder: Path
     _marker: int  # see `launcher_process.hold_marker`
     _lock: threading.Lock  # of the record
-    _ahead: float  # the clock, of `steady`, when the run began
+    _clock: Clock  # of the launch: one that was set since changes no length
 
     def _amend(self, **changes: Any) -> None:
         """Change the record and save it. Raises OSError; the record is changed all the same."""
@@ -201,15 +202,10 @@ class Recorded:
 
     def _save_first(self) -> None:
         """Save the new record. Raises UsageError."""
-        self._ahead = time.time() - executor.steady()
         try:
             self.record.save()
         except OSError as error:
             raise UsageError(self._unsaved(error), f"df {shlex.quote(str(self.folder))}, or --log-dir DIR") from None
-
-    def _now(self) -> float:
-        """Return seconds since the epoch, by the clock of the start: a clock that was set since changes no length."""
-        return executor.steady() + self._ahead
 
     def _save_end(
         self, note: Callable[[str], None], *, state: EndState | Literal[RunState.LEFT], **changes: Any
@@ -231,7 +227,7 @@ class Recorded:
         """Write an error of ddpkit into the record. The ranks have ended with their connections."""
         code, words = ended_by(error)
         with suppress(OSError):
-            self._amend(ended=self._now(), state=RunState.FAILED, exit_code=code, verdict=words)
+            self._amend(ended=self._clock.now(), state=RunState.FAILED, exit_code=code, verdict=words)
         self._close_marker()
 
     def _close_marker(self) -> None:
@@ -261,7 +257,7 @@ class RecordedRun(LiveRun, Recorded):
         `began`: seconds since the epoch at which the user asked for the run. `leave`: a submitted job is not followed.
         `in_program`: the run is a thread of a program that takes no signals for it. `check` finds faults of hosts.
         """
-        super().__init__(ready.plan, ready.transport, log_dir)
+        super().__init__(ready.plan, ready.transport, log_dir, ready.clock)
         plan = self.plan
         # Lines of --setup can choose another one, which is not known here.
         self._python = ready.job.python if ready.job.python_chosen or not ready.settings.options.get("setup") else ""
@@ -296,7 +292,7 @@ class RecordedRun(LiveRun, Recorded):
             ranks=_ranks(plan),
             grace=plan.grace,
             started=began,
-            job_id=self.job_id,
+            job_id=self.job_id or self._transport.job or None,
             job=self._recorded_job(),
             session=session,
             in_program=in_program,
@@ -347,7 +343,7 @@ class RecordedRun(LiveRun, Recorded):
                 raise UsageError(what, "--log-dir DIR") from None
         if plan.batch is not None or not ready.settings.retries:
             return None
-        attempts = Attempts(self._rules, ready.hosts, self.folder, ready.transport.down_hosts)
+        attempts = Attempts(self._rules, ready.hosts, self.folder, ready.transport.down_hosts, self._clock.now)
         attempts.begin(plan.hosts, began)
         return attempts
 
@@ -372,7 +368,7 @@ class RecordedRun(LiveRun, Recorded):
         timeline.write_launch(
             self.folder,
             began=began,
-            prepared=time.time(),
+            prepared=self._clock.now(),
             entered=dict(transport.connected_at),
             notes=notes,
             nodes=transport.facts,
@@ -442,7 +438,7 @@ class RecordedRun(LiveRun, Recorded):
         """Prepare the attempt that follows: its nodes, its plan, its logs and its record."""
         from ddpkit.diagnosis.decision import describe  # loads the catalogue
 
-        began, ended, notes = time.time(), attempts.records[-1], list[str]()
+        began, ended, notes = self._clock.now(), attempts.records[-1], list[str]()
         assert outcome.failure is not None
         assert self._ready.plan_again is not None
         with suppress(OSError):
@@ -500,25 +496,35 @@ class RecordedRun(LiveRun, Recorded):
         `cancelled`: this program cancelled the submitted job, which otherwise outlives a stop.
         """
         outcome = self._diagnosed(relay, outcome)
-        failure = outcome.failure
-        words = _words(failure)
         if self._attempts is not None and self._attempts.records[-1].ended is None:
-            self._attempts.end(outcome, words)
-        state = self._end_state(outcome, cancelled=cancelled)
-        ended = self._now()
-        words = words or (_survivors(outcome) if state is RunState.STOPPED else None)
-        if failure is not None:
-            self._note_failure(relay, failure)
-            last = self._attempts and self._attempts.records[-1].decision
-            if last:
-                relay.note(f"ddpkit: no other attempt follows: {last.reason}")
+            self._attempts.end(outcome, _words(outcome.failure))
+        state, ended = self._end_state(outcome, cancelled=cancelled), self._clock.now()
+        self._note_end(relay, outcome, state, ended)
+        if self._git.is_alive():
+            self._git.join(GIT_PATIENCE)
+        self._record_end(relay, outcome, state, ended)
+        self._remember_node(relay, outcome)
+        self._run_hook(self.plan.on_end, relay, on_end.LOG)
+        self._close_marker()
+        return outcome
+
+    def _note_end(self, relay: Relay, outcome: Outcome, state: EndState | Literal[RunState.LEFT], ended: float) -> None:
+        """Write the verdict and why no other attempt follows, or that the run is done or was stopped."""
+        if outcome.failure is not None:
+            self._note_failure(relay, outcome.failure)
+            decision = self._attempts and self._attempts.records[-1].decision
+            if decision:
+                relay.note(f"ddpkit: no other attempt follows: {decision.reason}")
         if state is RunState.DONE:
             relay.routine_note(f"ddpkit: done in {replace(self.record, ended=ended).duration}")
         elif state is RunState.STOPPED:
             relay.note(f"ddpkit: {verdict.describe_stop(outcome)}")
-        if self._git.is_alive():
-            self._git.join(GIT_PATIENCE)
-        of_job = self._attempts_of_job(relay)
+
+    def _record_end(
+        self, relay: Relay, outcome: Outcome, state: EndState | Literal[RunState.LEFT], ended: float
+    ) -> None:
+        """Write the end into the record, with what the run's files tell of its attempts, nodes and versions."""
+        attempts = self._attempts.records if self._attempts else self._attempts_of_job(relay)
         times = timeline.read(self.folder)
         relay.logs.sync()
         self._save_end(
@@ -526,29 +532,26 @@ class RecordedRun(LiveRun, Recorded):
             ended=ended,
             state=state,
             exit_code=outcome.exit_code,
-            verdict=words,
-            failure=failure,
-            attempts=self._attempts.records if self._attempts else of_job.attempts if of_job else (),
+            verdict=_words(outcome.failure) or (_survivors(outcome) if state is RunState.STOPPED else None),
+            failure=outcome.failure,
+            attempts=attempts,
             versions=record.node_versions(timeline.read_launch(self.folder), times),
             log_problem=relay.logs.problem,
             hosts=(self.plan.steps[0].scheduled and timeline.hosts(times)) or self.record.hosts,
         )
         if relay.logs.problem:
             relay.note(f"ddpkit: {relay.logs.problem}")
-        self._remember_node(relay, outcome)
-        self._run_hook(self.plan.on_end, relay, on_end.LOG)
-        self._close_marker()
-        return outcome
 
-    def _attempts_of_job(self, relay: Relay) -> record.AttemptsFile | None:
+    def _attempts_of_job(self, relay: Relay) -> tuple[record.Attempt, ...]:
         """Read the attempts that the script of a submitted job made. A file that is damaged does not change the end."""
         if self.plan.batch is None:
-            return None
+            return ()
         try:
-            return record.load_attempts(self.folder)
+            file = record.load_attempts(self.folder)
         except record.RecordError as error:
             relay.note(f"ddpkit: {error.message}")
-            return None
+            return ()
+        return file.attempts if file else ()
 
     def carry_out(
         self, relay: Relay, display: executor.Display, settings: LaunchSettings, cancelled: Callable[[], bool]
@@ -578,10 +581,14 @@ class RecordedRun(LiveRun, Recorded):
         remember_blamed(self._rules.bad_nodes, outcome, self.plan.run_id, note)
 
     def _run_hook(self, command: OnEnd | None, relay: Relay, log_name: str) -> None:
-        with self._lock:
-            run = replace(self.record, attempts=self._attempts.records if self._attempts else self.record.attempts)
         relay.logs.sync()
-        on_end.run_hook(command, run, relay.err.write, relay.note, self.inbox, log_name)
+        if command is not None:
+            from ddpkit.run.documents import hook_document
+
+            with self._lock:
+                run = replace(self.record, attempts=self._attempts.records if self._attempts else self.record.attempts)
+            folder, show, note = Path(run.folder), relay.err.write, relay.note
+            on_end.run_hook(command, hook_document(run), folder, show, note, self.inbox, log_name=log_name)
         relay.flush()
 
     def _end_state(self, outcome: Outcome, *, cancelled: bool) -> EndState | Literal[RunState.LEFT]:

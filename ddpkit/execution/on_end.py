@@ -5,7 +5,6 @@ It cannot change how the run ended, and whether another attempt follows.
 
 from __future__ import annotations
 
-import json
 import os
 import queue
 import shlex
@@ -17,15 +16,19 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
-from ddpkit.execution.executor import Inbox
 from ddpkit.files import read_part
 from ddpkit.launchers.plan import OnEnd
 from ddpkit.node.owned import open_for_append
 from ddpkit.node.process_tree import LOOK_AGAIN, kill_group
-from ddpkit.run.record import Run
 
+if TYPE_CHECKING:
+    from ddpkit.execution.executor import Inbox
+
+# The command in a session that ends with this process, however that ends: then the pipe has no writer any more.
+# A child of nobody: the command may wait for all of its own.
+_WITH_US = '[ ! -e "/dev/fd/$2" ] || ({ read -r _ < "/dev/fd/$2" || kill -KILL -$$; } &); exec /bin/sh -c "$1"'
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 TERM_GRACE = 2.0  # seconds between SIGTERM and SIGKILL of a command that takes longer
 LOG, ATTEMPT_LOG = "on_end.log", "on_attempt.log"  # its output, in the directory of the run
@@ -34,23 +37,6 @@ SHOWN = 1 << 16  # bytes of the output that are shown
 
 
 def run_hook(
-    command: OnEnd | None,
-    run: Run,
-    show: Callable[[bytes], object],
-    note: Callable[[str], None],
-    inbox: Inbox,
-    log_name: str,
-) -> None:
-    """Run the command of a setting, if there is one, with the record of the run. Other arguments: see `run_on_end`."""
-    if command is not None:
-        from ddpkit.run.documents import run_document
-
-        document = json.dumps({"schema": "ddpkit.run/1", **run_document(run)})
-        limit = LIMITS[log_name]
-        run_on_end(command, document, Path(run.folder), show, note, inbox, limit=limit, log_name=log_name)
-
-
-def run_on_end(
     command: OnEnd,
     document: str,
     folder: Path,
@@ -58,20 +44,21 @@ def run_on_end(
     note: Callable[[str], None],
     inbox: Inbox,
     *,
-    limit: float = LIMITS[LOG],
     log_name: str = LOG,
+    limit: float | None = None,
 ) -> None:
-    """Run the command with `document` on its standard input. `show` gets its output with a label.
+    """Run the command with `document`, the record of the run, on its standard input. `show` gets labelled output.
 
-    `folder`: directory of the run. `limit`: seconds. `note` gets the problems. A signal in `inbox` that would end a run
-    ends the command. After an attempt it stays in `inbox`.
+    `folder`: directory of the run. `log_name`: LOG or ATTEMPT_LOG. `limit`: seconds; None: as LIMITS has it. `note`
+    gets the problems. A signal in `inbox` that would end a run ends the command. After an attempt it stays in `inbox`.
     """
     began, name = time.monotonic(), log_name.partition(".")[0]
+    until = began + (LIMITS[log_name] if limit is None else limit)
     keeps_signal = log_name == ATTEMPT_LOG  # it also ends the run
     try:
         with open(open_for_append(str(folder / log_name), 0o644), "wb", buffering=0) as log:
             start = log.seek(0, os.SEEK_END)
-            ended = _run(command, document, log, inbox, began + limit, keeps_signal=keeps_signal)
+            ended = _run(command, document, log, inbox, until, keeps_signal=keeps_signal)
         for line in read_part(folder / log_name, start, SHOWN).splitlines():
             show(f"[{name}] ".encode() + line + b"\n")
     except OSError as error:
@@ -91,14 +78,27 @@ def _run(command: OnEnd, document: str, log: IO[bytes], inbox: Inbox, until: flo
         ended_by(inbox)  # what was sent to a run that has ended is not meant for the command
     elif (number := waiting_signal(inbox)) is not None:
         return f"not started because of {signal.Signals(number).name}"
-    process = subprocess.Popen(
-        ["/bin/sh", "-c", command.command],
-        cwd=command.directory,
-        stdin=subprocess.PIPE,
-        stdout=log,
-        stderr=log,
-        start_new_session=True,  # Ctrl-C of the terminal reaches the launcher alone
-    )
+    watched, ours = os.pipe()
+    try:
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", _WITH_US, "sh", command.command, str(watched)],
+            cwd=command.directory,
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            pass_fds=(watched,),
+            start_new_session=True,  # Ctrl-C of the terminal reaches the launcher alone
+        )
+        return _follow(process, document, inbox, until, keeps_signal=keeps_signal)
+    finally:
+        with suppress(OSError):
+            os.write(ours, b"\n")  # it has ended: what it leaves in its session goes on
+        os.close(ours)
+        os.close(watched)
+
+
+def _follow(process: subprocess.Popen[bytes], document: str, inbox: Inbox, until: float, *, keeps_signal: bool) -> str:
+    """Give the command its input, and wait for its end. Returns as `_run`."""
     threading.Thread(target=_feed, args=(process, document), daemon=True).start()
     ended = ""
     while not ended:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from ddpkit.config import AUTOMATIC, LaunchSettings
 from ddpkit.errors import LaunchError, UsageError
 from ddpkit.execution import requested_nodes, sync
-from ddpkit.execution.copies import ANY_PYTHON
+from ddpkit.execution.copies import ANY_PYTHON, Way
 from ddpkit.execution.job import check_request, job_elsewhere, without_python
 from ddpkit.execution.requested_nodes import Queries, changes_address, ranks_per_node
 from ddpkit.launchers import registry
@@ -124,7 +124,11 @@ class _LoginHostLaunch:
         """Copy the project if --sync was given, look for all that the job needs, and make the job and its plan."""
         settings, project = self.settings, self._project
         workdir = self.spec.workdir or path_there(settings.workdir, project, "")
-        copies = self._copy_project(workdir, project, progress) if settings.sync else ()
+        copies: tuple[ProjectCopy, ...] = ()
+        if settings.sync:
+            way = Way(connector=self.host.way(), python=self.spec.python or ANY_PYTHON)
+            target = [replace(self.spec, workdir=workdir)]
+            copies = sync.bring(settings, target, str(project), way, progress, self.note)
         place = self._look(workdir, project, synced=bool(copies) and progress is None)
         nnodes, nproc = requested_nodes.number_of_nodes(settings, self.backend, {}), ranks_per_node(settings)
         hosts, counts = requested_nodes.scheduled_hosts(settings)
@@ -166,22 +170,6 @@ class _LoginHostLaunch:
             log_dir=facts["log_dir"],
             python=pythons[0] if contained else facts["python"],
             host=Host(name=facts["host"], slots=0, stale=tuple(facts["stale"])),
-        )
-
-    def _copy_project(
-        self, workdir: str, project: Path, progress: Callable[[str, int], None] | None
-    ) -> tuple[ProjectCopy, ...]:
-        """Copy the project to the login host; in a dry run, only describe the copy."""
-        return sync.bring(
-            [replace(self.spec, workdir=workdir)],
-            str(project),
-            self.settings.log_dir,
-            progress,
-            self.host.way(),
-            python=self.spec.python or ANY_PYTHON,
-            overwrite=self.settings.sync == "overwrite",
-            note=self.note,
-            silence=NodeOptions.heartbeat_timeout,
         )
 
 
@@ -237,17 +225,8 @@ def prepare_host(
     """Make the command for a launcher on another host from that of this one. --sync copies the folder there first."""
     workdir = str(Path(settings.workdir).absolute())
     if settings.sync:
-        sync.bring(
-            [spec],
-            workdir,
-            settings.log_dir,
-            progress,
-            way,
-            python=settings.python,
-            overwrite=settings.sync == "overwrite",
-            note=note,
-            silence=NodeOptions.heartbeat_timeout,
-        )
+        way_of_copy = Way(connector=way, python=settings.python)
+        sync.bring(settings, [spec], workdir, way_of_copy, progress, note)
     again = transport_class(registry.load(settings.backend)).names_nodes  # from there to its nodes
     words, env = translate_command(argv, settings.env, again=again)
     return RemoteCommand(

@@ -6,7 +6,8 @@ For named nodes the plan needs a survey of them. The run then uses the connectio
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -17,20 +18,39 @@ from ddpkit.errors import UsageError
 from ddpkit.execution import requested_nodes
 from ddpkit.execution.job import (
     describe_left,
+    for_copies,
     held_back,
     left_here,
     local_job,
+    local_workdir,
+    program_file,
+    remote_job,
     removed_options,
+    required_of_nodes,
     unexpanded,
     with_python_of_uv,
     with_variables,
     without_python,
 )
-from ddpkit.execution.requested_nodes import Queries, check_attempts, number_of_nodes, ranks_per_node
+from ddpkit.execution.requested_nodes import Queries, check_attempts, named_hosts, number_of_nodes, ranks_per_node
 from ddpkit.launchers import registry
 from ddpkit.launchers.backends import NodeOptions
-from ddpkit.launchers.plan import JOB_HOOK, Job, OnEnd, Plan, Request, World, with_port
-from ddpkit.launchers.shell import Secret
+from ddpkit.launchers.containers import Contained
+from ddpkit.launchers.host_names import spare_hosts
+from ddpkit.launchers.plan import (
+    JOB_HOOK,
+    Batch,
+    Container,
+    Job,
+    OnEnd,
+    Plan,
+    ProjectCopy,
+    Request,
+    World,
+    with_port,
+)
+from ddpkit.launchers.shell import Secret, count
+from ddpkit.node.supervision.clock import Clock
 from ddpkit.run.record import RecordedHold
 from ddpkit.run.run_files import check_run_folder
 from ddpkit.run.timeline import NodeCopy
@@ -39,10 +59,15 @@ from ddpkit.transports.choose import transport_class
 from ddpkit.transports.transport import Transport
 
 if TYPE_CHECKING:
-    from ddpkit.execution.named_nodes import Approach
+    from ddpkit.execution.stage import Staged
+    from ddpkit.transports.compatibility import Requirements
+    from ddpkit.transports.hosts import HostSpec
+    from ddpkit.transports.pool import Connector, NodePool
     from ddpkit.transports.scheduler import SchedulerTransport
     from ddpkit.transports.this_machine import LocalTransport
+    from ddpkit.transports.transport import RemoteNodesTransport
 
+SHOWN = 4  # nodes in a line
 # The plan of another attempt: its hosts, its variables; the function gets notes.
 PlanAgain = Callable[[Sequence[str], Mapping[str, str], Callable[[str], None]], Plan]
 FIRST = {"DDPKIT_ATTEMPT": "1"}  # variables of the first attempt, where others can follow
@@ -64,6 +89,7 @@ class Ready:
     staged: Mapping[str, Sequence[NodeCopy]] = field(default_factory=dict)  # local copies that were made, by host
     hold: RecordedHold | None = None  # the launch is one
     left: str = ""  # a line about the variables that the nodes do not get, for a person, once the run starts
+    clock: Clock = field(default_factory=Clock)  # of the launch
 
 
 @contextmanager
@@ -74,13 +100,15 @@ def prepare(
     progress: Callable[[str, int], None] | None = None,
     waiting: Callable[[str], None] | None = None,
     queries: Queries = Queries.ALL,
+    clock: Clock | None = None,
 ) -> Iterator[Ready]:
     """Make the job and its plan. The connections to the nodes are closed at the end.
 
     Changes nothing, except that --sync copies the working folder to the nodes if `progress` is given (None: a dry run,
     for which `queries` says which nodes may be queried). `note` gets lines for a person, `waiting` the missing nodes.
-    Raises UsageError, LaunchError, PreflightError.
+    `clock`: of the launch. Raises UsageError, LaunchError, PreflightError.
     """
+    clock = clock or Clock()
     requested_nodes.check_alone(settings, environ)
     environ = requested_nodes.surroundings(settings, environ)
     if removed := removed_options(settings, environ):
@@ -94,46 +122,58 @@ def prepare(
         if NodeOptions.of(backend).stage != "off":
             raise UsageError("--stage does not work with --via", "run this command on the login host")
         with approach_login_host(settings, backend, note, progress, queries) as (job, plan, way):
-            whole, left = _with_end(plan, settings), left_here(settings, environ)
-            yield Ready(job=job, plan=whole, transport=way, settings=settings, bad_nodes=bad_nodes, left=left)
+            ready = Ready(job=job, plan=_with_hooks(plan, settings), transport=way, settings=settings, clock=clock)
+            yield replace(ready, bad_nodes=bad_nodes, left=left_here(settings, environ))
         return
     settings = with_python_of_uv(settings, note, dry=progress is None)
     if settings.source("python") in AUTOMATIC[1:]:
         note(f"Python of the ranks: {settings.python} ({settings.source('python')}); ddpkit's own has no torch")
     chosen = transport_of(settings)
     check_attempts(settings, chosen, allocated=chosen.slurm and bool(slurm_nodes.allocation(environ)))
-    left = describe_left(held_back(settings, environ)) if chosen.slurm else left_here(settings, environ)
-    left = "" if chosen.local else left
+    left = _variables_left(settings, environ, chosen)
     if not chosen.names_nodes:
         ready = prepare_offline(settings, environ, note, stage=NodeOptions.of(backend).stage != "off")
         shown = replace(ready.job, command=without_python(settings).script)  # --stage has another path in it
-        yield replace(ready, job=shown, plan=_with_end(ready.plan, settings), bad_nodes=bad_nodes, left=left)
+        plan = _with_hooks(ready.plan, settings)
+        yield replace(ready, job=shown, plan=plan, bad_nodes=bad_nodes, left=left, clock=clock)
         return
-    from ddpkit.execution.named_nodes import approach
-
     with approach(settings, note, progress, waiting, queries) as nodes:
-        yield replace(_survey(nodes, settings, note), bad_nodes=bad_nodes, left=left)
+        nodes.transport.pool.clock = clock
+        yield replace(_plan_named(nodes, settings, note), bad_nodes=bad_nodes, left=left, clock=clock)
 
 
-def _survey(nodes: Approach, settings: LaunchSettings, note: Callable[[str], None]) -> Ready:
-    """Query named nodes, and make their plan. Raises LaunchError, PreflightError."""
-    hosts = tuple(spec.label for spec in nodes.transport.pool.specs)
-    requested_nodes.warn_of_bad_nodes(settings, hosts, note)
+def _plan_named(nodes: Approach, settings: LaunchSettings, note: Callable[[str], None]) -> Ready:
+    """Survey named nodes, and plan the launch on those that run it; the others are spare.
+
+    Raises LaunchError, PreflightError.
+    """
+    named = tuple(spec.label for spec in nodes.transport.pool.specs)
+    requested_nodes.warn_of_bad_nodes(settings, named, note)
+    world = nodes.survey(note, strict=settings.preflight)
+    first_job = with_variables(nodes.job, FIRST) if settings.retries else nodes.job
+    plan = _with_hooks(nodes.plan(world, first_job), settings)
 
     def plan_again(hosts: Sequence[str], env: Mapping[str, str], note: Callable[[str], None]) -> Plan:
-        return _with_end(nodes.again(hosts, env, note, strict=settings.preflight), settings)
+        return _with_hooks(nodes.again(hosts, env, note, strict=settings.preflight), settings)
 
-    first = with_variables(nodes.job, FIRST) if settings.retries else nodes.job
-    plan = _with_end(nodes.plan(nodes.survey(note, strict=settings.preflight), first), settings)
     return Ready(
         job=replace(nodes.job, command=without_python(settings).script),  # --stage has another path in it
-        plan=replace(plan, spares=spare_hosts(plan.hosts, hosts)),
+        plan=replace(plan, spares=spare_hosts(plan.hosts, named)),
         transport=nodes.transport,
         settings=settings,
-        hosts=hosts,
+        hosts=named,
         plan_again=plan_again,
         staged=nodes.staged.times if nodes.staged else {},
     )
+
+
+def _variables_left(settings: LaunchSettings, environ: Mapping[str, str], chosen: type[Transport]) -> str:
+    """Return a line about the variables of this shell that the ranks do not get; empty: none."""
+    if chosen.local:
+        return ""
+    if chosen.slurm or settings.in_job:
+        return describe_left(held_back(settings, environ))
+    return left_here(settings, environ)
 
 
 def _bad_nodes(settings: LaunchSettings) -> str:
@@ -141,14 +181,8 @@ def _bad_nodes(settings: LaunchSettings) -> str:
     return str(Path(settings.bad_nodes).absolute()) if settings.bad_nodes else ""
 
 
-def spare_hosts(used: Collection[str], hosts: Sequence[str]) -> tuple[str, ...]:
-    """Return the hosts after those that are used. One between them failed its checks."""
-    last = max((index for index, host in enumerate(hosts) if host in used), default=-1)
-    return tuple(hosts[last + 1 :])
-
-
-def _with_end(plan: Plan, settings: LaunchSettings) -> Plan:
-    """Add the commands of `on_end` and `on_attempt`, and for a job that heals what its script needs of them."""
+def _with_hooks(plan: Plan, settings: LaunchSettings) -> Plan:
+    """Add the function of the launch, and its commands `on_end` and `on_attempt`."""
 
     def hook(name: Literal["on_end", "on_attempt"]) -> OnEnd | None:
         command = str(getattr(settings, name))
@@ -157,9 +191,17 @@ def _with_end(plan: Plan, settings: LaunchSettings) -> Plan:
     plan = replace(plan, on_end=hook("on_end"), on_attempt=hook("on_attempt"), function=settings.function)
     if plan.batch is None or not plan.batch.nodes:
         return plan
-    test = {name: getattr(settings, name) for name in _OF_TEST} | {"workdir": str(Path(settings.workdir).absolute())}
-    text = json.dumps({"on_attempt": plan.on_attempt and asdict(plan.on_attempt), "test": test})
-    return replace(plan, batch=replace(plan.batch, env={**plan.batch.env, JOB_HOOK: Secret(text)}))
+    return replace(plan, batch=_with_own_attempts(plan.batch, plan.on_attempt, settings))
+
+
+def _with_own_attempts(batch: Batch, on_attempt: OnEnd | None, settings: LaunchSettings) -> Batch:
+    """Add what the script of a job needs that decides about its attempts itself: `on_attempt`, and a test of hosts.
+
+    It is a variable, because the files of a run may be read by others, and these values can hold secrets.
+    """
+    test = {name: getattr(settings, name) for name in _OF_TEST} | {"workdir": str(local_workdir(settings))}
+    text = json.dumps({"on_attempt": on_attempt and asdict(on_attempt), "test": test})
+    return replace(batch, env={**batch.env, JOB_HOOK: Secret(text)})
 
 
 def transport_of(settings: LaunchSettings) -> type[Transport]:
@@ -195,7 +237,7 @@ def prepare_offline(
     requested_nodes.check_no_sync(settings)
     job = local_job(settings, backend)
     if chosen.scheduled and job.folder:
-        check_run_folder(Path(job.folder), Path(job.workdir), job.command)
+        check_run_folder(Path(job.folder), program_file(job))
     if stage:
         from ddpkit.execution import stage as staging
 
@@ -210,7 +252,7 @@ def prepare_offline(
     def plan_again(hosts: Sequence[str], env: Mapping[str, str], note: Callable[[str], None]) -> Plan:
         if isinstance(transport, SlurmTransport):
             transport.hosts = hosts
-        return _with_end(_plan(backend, with_variables(job, env), transport.survey(note)), settings)
+        return _with_hooks(_plan(backend, with_variables(job, env), transport.survey(note)), settings)
 
     first = with_variables(job, FIRST) if settings.retries else job
     hosts: tuple[str, ...] = ()  # for all attempts of a step in an allocation
@@ -264,3 +306,176 @@ def unused_allocation(settings: LaunchSettings, environ: Mapping[str, str]) -> s
     """Describe the SLURM allocation that backend local was chosen not to use. Empty: none."""
     unused = slurm_nodes.unused_allocation(environ) if settings.backend == "local" else ""
     return f"{unused}; these ranks run on this machine alone; on all nodes of the job: -b slurm" if unused else ""
+
+
+# ---- named nodes before anything runs on them: connections, the job, and the folder that is copied there
+
+
+@dataclass(frozen=True, kw_only=True)
+class Approach:
+    """Named nodes that are not surveyed yet, and the job that they shall run."""
+
+    backend: registry.Launcher
+    options: NodeOptions
+    job: Job
+    transport: RemoteNodesTransport
+    specs: tuple[HostSpec, ...]  # with their own Pythons
+    nodes: int  # that run the job at a time; others are spare
+    queries: Queries = Queries.ALL
+    unseen: bool = False  # the nodes must not be queried
+    copies: tuple[ProjectCopy, ...] = ()  # of --sync
+    staged: Staged | None = None
+
+    def again(self, hosts: Sequence[str], env: Mapping[str, str], note: Callable[[str], None], *, strict: bool) -> Plan:
+        """Connect to these hosts again, with new supervisors, and make the plan of another attempt.
+
+        Raises LaunchError, PreflightError where too few of them can run the job.
+        """
+        self.transport.pool.reset(hosts)
+        # The script may have changed here since the first attempt: the nodes must agree with each other.
+        self.transport.requirements = replace(self.transport.requirements, digest="", nodes=self.nodes)
+        return self.plan(self.transport.survey(note, strict=strict), with_variables(self.job, env))
+
+    def survey(self, note: Callable[[str], None], *, strict: bool) -> World:
+        """Query the nodes, or assume what they would answer. Raises LaunchError, PreflightError."""
+        from ddpkit.transports.compatibility import assume_world
+
+        if self.unseen:
+            world = assume_world(self.transport.requirements, self.specs)
+            note(f"{_describe_assumed(world)}; to query the nodes: --survey")
+            return world
+        world = self.transport.survey(note, strict=strict)
+        if not self.queries.dry:
+            return world
+        pythons = {spec.label: spec.python for spec in self.specs}
+        return replace(world, hosts=tuple(replace(host, python=pythons[host.name]) for host in world.hosts))
+
+    def plan(self, world: World, job: Job) -> Plan:
+        """Make the plan for the surveyed nodes. A plan without a heartbeat gets that of the connections."""
+        plan = with_port(self.backend.plan(job, world), job, world.port)
+        heartbeat = plan.heartbeat_timeout or self.options.heartbeat_timeout
+        stage = self.staged.copies if self.staged else job.stage.copies if job.stage else ()
+        return replace(plan, sync=self.copies, stage=stage, heartbeat_timeout=heartbeat)
+
+
+@contextmanager
+def approach(
+    settings: LaunchSettings,
+    note: Callable[[str], None],
+    progress: Callable[[str, int], None] | None = None,
+    waiting: Callable[[str], None] | None = None,
+    queries: Queries = Queries.ALL,
+) -> Iterator[Approach]:
+    """Make the job for named nodes and the pool of connections to them, which is closed at the end.
+
+    `waiting` shows the missing nodes. Copies for --sync and --stage where `progress` is given (see `prepare`).
+    """
+    from ddpkit.transports.pool import NoConnector
+    from ddpkit.transports.transport import RemoteNodesTransport
+
+    backend = build_backend(settings)
+    chosen = transport_class(type(backend))
+    assert issubclass(chosen, RemoteNodesTransport)  # callers have asked for `names_nodes`
+    options = queries.options(settings, NodeOptions.of(backend))
+    specs = named_hosts(settings, backend, options)
+    unseen = settings.in_job == slurm_nodes.NO_JOB or not queries.may_connect(settings, [spec.name for spec in specs])
+    job = remote_job(settings, options)
+    width = len(specs) - settings.spares
+    check_files = progress is not None or not settings.sync  # a dry run copies none
+    nodes = width if settings.spares else None
+    requirements = required_of_nodes(settings, options, job, nodes=nodes, check_files=check_files)
+    if queries.dry:
+        requirements = replace(requirements, dry=True, torch=False)
+    connector = NoConnector(options.connect_timeout) if unseen else _connector(settings, chosen, options, note)
+    copies = _sync(settings, options, specs, job, connector, progress, note) if settings.sync else ()
+    staged = None
+    if options.stage != "off":
+        from ddpkit.execution import stage
+
+        if progress is None:
+            job = stage.by_nodes(job, options, settings.log_dir)
+        else:
+            least = requirements.least
+            staged = stage.bring(specs, job, options, settings.log_dir, connector, progress, note, least)
+            specs, job, requirements = list(staged.specs), staged.job, for_copies(requirements, staged.job)
+    pool = _node_pool(backend, options, job, specs, connector, requirements, settings.held)
+    pool.progress = waiting
+    transport = chosen(pool, requirements)
+    transport.job = settings.in_job
+    try:
+        yield Approach(
+            backend=backend,
+            options=options,
+            job=job,
+            transport=transport,
+            specs=tuple(specs),
+            nodes=width,
+            queries=queries,
+            unseen=unseen,
+            copies=copies,
+            staged=staged,
+        )
+    finally:
+        transport.close()
+
+
+def _sync(
+    settings: LaunchSettings,
+    options: NodeOptions,
+    specs: Sequence[HostSpec],
+    job: Job,
+    connector: Connector,
+    progress: Callable[[str, int], None] | None,
+    note: Callable[[str], None],
+) -> tuple[ProjectCopy, ...]:
+    """Do what --sync is for, or only describe it without `progress`."""
+    from ddpkit.execution import copies, sync
+
+    python, accepts_new = sync.node_python(job, options), options.accepts_new
+    way = copies.Way(connector=connector, python=python, silence=options.heartbeat_timeout, accepts_new=accepts_new)
+    return sync.bring(settings, specs, job.workdir, way, progress, note)
+
+
+def _connector(
+    settings: LaunchSettings,
+    chosen: type[RemoteNodesTransport],
+    options: NodeOptions,
+    note: Callable[[str], None],
+) -> Connector:
+    """Return the way to single nodes: that of the backend, or steps of the job that has them."""
+    if not settings.in_job:
+        return chosen.connector(options, note)
+    from ddpkit.transports.allocation import NodeSteps
+
+    return NodeSteps(settings.in_job, held_back(settings, os.environ))
+
+
+def _node_pool(
+    backend: registry.Launcher,
+    options: NodeOptions,
+    job: Job,
+    specs: Sequence[HostSpec],
+    way: Connector,
+    requirements: Requirements,
+    held: str,
+) -> NodePool:
+    """Make the pool of connections. In a dry run nodes answer by a Python of their PATH, outside of containers."""
+    from ddpkit.transports.pool import NodePool
+
+    if requirements.dry:
+        bare = [replace(spec, python="") for spec in specs]
+        return NodePool(bare, way, options.heartbeat_timeout, "python3", lambda _: None)
+
+    def container(spec: HostSpec) -> Container | None:
+        # The supervisor of a node with a container runs in it, and reports Python and torch of its image.
+        if not isinstance(backend, Contained):
+            return None
+        return backend.node_container(replace(job, workdir=spec.workdir or job.workdir))
+
+    return NodePool(specs, way, options.heartbeat_timeout, requirements.job.python, container, held)
+
+
+def _describe_assumed(world: World) -> str:
+    ranks = ", ".join(f"{count(host.slots, 'rank')} on {host.name}" for host in world.hosts[:SHOWN])
+    more = ", ..." if len(world.hosts) > SHOWN else ""
+    return f"no node was queried; assumed: {ranks}{more}, rank 0 at {world.master_addr}:{world.master_port}"

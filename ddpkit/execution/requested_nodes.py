@@ -19,6 +19,7 @@ from ddpkit.launchers.backends import NodeOptions
 from ddpkit.launchers.registry import Launcher
 from ddpkit.launchers.shell import count, join, quote
 from ddpkit.launchers.starters import Starter
+from ddpkit.node.supervision.clock import Clock
 from ddpkit.transports import slurm_nodes
 
 if TYPE_CHECKING:
@@ -319,6 +320,7 @@ class HeldNodes:
     gpus: Mapping[str, int] = field(default_factory=dict)  # of each host; without an entry it is not known
     cpus: Mapping[str, int] = field(default_factory=dict)  # the same
     ports: Mapping[str, list[int]] = field(default_factory=dict)  # free ones; else each launch asks its nodes
+    clock: Clock = field(default_factory=Clock)  # of the run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -329,6 +331,7 @@ class Wanted:
     nodes: int
     ranks: int
     ports: int
+    use: str = "roles"  # what needs them, in errors
 
 
 @contextmanager
@@ -347,7 +350,7 @@ def hold_nodes(
     from ddpkit.transports import this_machine
 
     if getattr(backend, "via", ""):
-        raise UsageError("roles do not work with --via", "run this command on the login host")
+        raise UsageError(f"--via does not work with {wanted.use}", "run this command on the login host")
     if transport.local:
         check_one_machine(settings, environ)
         here = slurm_nodes.short_hostname()
@@ -360,7 +363,7 @@ def hold_nodes(
         with _hold_job(settings, backend, surroundings(settings, environ), wanted, note, queries) as held:
             yield held
     else:
-        raise UsageError(f"roles do not work with backend {settings.backend}", "add -b slurm")
+        raise UsageError(f"backend {settings.backend} does not work with {wanted.use}", "add -b slurm")
 
 
 @contextmanager
@@ -376,11 +379,13 @@ def _hold_job(
     from ddpkit.transports.allocation import find_ports, own_allocation
 
     named, counts = scheduled_hosts(settings)
-    if counts:
+    if counts and wanted.use == Wanted.use:
         raise UsageError("roles have their own numbers of ranks", "nproc_per_node = N in [roles.NAME]")
+    if counts:
+        raise UsageError(f"several numbers of ranks do not work with {wanted.use}", f"add -n {max(counts)}")
     with ExitStack() as stack:
         if not slurm_nodes.allocation(environ):
-            argv = backend.allocate(wanted.name, wanted.nodes, wanted.ranks, named)
+            argv = backend.allocate(wanted.name, wanted.nodes, wanted.ranks, named, wanted.use)
             if queries.dry:
                 note(f"in a job of its own: {join(argv)}")
                 variables = slurm_nodes.placeholder(named, wanted.nodes)
@@ -388,7 +393,7 @@ def _hold_job(
                 variables = stack.enter_context(own_allocation(argv, note))
             kept = {name: value for name, value in environ.items() if not slurm_nodes.is_of_job(name)}
             environ = {**kept, **variables, "DDPKIT_DETECT_SLURM": "1"}
-        held = slurm_nodes.held_nodes(environ, named)
+        held = slurm_nodes.held_nodes(environ, named, wanted.use)
         hosts, ports = held.hosts, dict[str, list[int]]()
         if not queries.dry:
             found = find_ports(held.job_id, hosts, wanted.ports)

@@ -15,7 +15,6 @@ import shutil
 import stat
 import sys
 import tarfile
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,7 +25,7 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from ddpkit.errors import UsageError
-from ddpkit.execution.copies import ANY_PYTHON, PATIENCE, NodeCalls, list_files, rsync_command, rsync_filters, run_rsync
+from ddpkit.execution.copies import ANY_PYTHON, PATIENCE, NodeCalls, Way, own_temporary_file, project_files
 from ddpkit.execution.sync import check_source
 from ddpkit.launchers.backends import NodeOptions
 from ddpkit.launchers.plan import Archive, Job, LocalCopy, Staging
@@ -236,7 +235,7 @@ class Content:
 def project(workdir: str, log_dir: str) -> Content:
     """Return the files that --sync copies, without this program's own output. Raises UsageError."""
     check_source(workdir, "--stage")
-    names = list_files(workdir, rsync_filters(workdir, log_dir))
+    names = project_files(workdir, log_dir)
     # The output of this launch may go into a file of the project, which changes while it is copied.
     own = {(status.st_dev, status.st_ino) for status in map(os.fstat, (1, 2))}
     names = [name for name in names if (status := _lstat(workdir, name)) and (status.st_dev, status.st_ino) not in own]
@@ -377,13 +376,7 @@ class _Packed:
             return content.source
         with self._lock:
             if content.name not in self._paths:
-                if sys.platform == "linux":  # without a name it goes with this process, however that ends
-                    file: IO[bytes] = self._files.enter_context(tempfile.TemporaryFile())
-                    path = f"/proc/{os.getpid()}/fd/{file.fileno()}"
-                else:
-                    path = f"{tempfile.gettempdir()}/ddpkit-archive-{os.urandom(8).hex()}"
-                    descriptor = self._files.enter_context(own_file(path))
-                    file = self._files.enter_context(os.fdopen(descriptor, "wb", closefd=False))
+                path, file = self._files.enter_context(own_temporary_file())
                 pack_archive(content.archive(self._root), file)
                 file.flush()
                 self._paths[content.name] = path
@@ -400,8 +393,6 @@ class Stager:
     contents: Sequence[Content]
     root: str
     calls: NodeCalls
-    way: Connector
-    options: NodeOptions
     progress: Callable[[str, int], None]
     note: Callable[[str], None]
     missing: dict[str, list[str]] = field(default_factory=dict)  # labels, by name of a copy
@@ -452,17 +443,8 @@ class Stager:
             path = packed.path(content)
         except OSError as error:
             raise UsageError(f"--stage: cannot pack {content.source}: {error.strerror}", "df -h $TMPDIR") from None
-        argv = rsync_command(
-            spec,
-            path,
-            target,
-            ["--copy-links", "--inplace", "--whole-file"],
-            timeout=self.way.timeout,
-            silence=self.options.heartbeat_timeout,
-            accept_new=self.options.accepts_new,
-            login=self.way.login(spec),
-        )
-        problem, size = run_rsync(spec, argv, self.progress, lambda: self.calls.check_alive(spec, "stage"))
+        words = ["--copy-links", "--inplace", "--whole-file"]
+        problem, size = self.calls.send(spec, path, target, words, self.progress, alive="stage.alive")
         if problem is not None:
             self.calls.call(spec, "stage.release", {"name": content.name})
             return problem, size
@@ -538,7 +520,7 @@ def bring(
     job: Job,
     options: NodeOptions,
     log_dir: str,
-    way: Connector,
+    connector: Connector,
     progress: Callable[[str, int], None],
     note: Callable[[str], None],
     least: int | None,
@@ -551,13 +533,14 @@ def bring(
     root, contents = _contents(job, options, log_dir)
     moved = relocate(job, contents, root)
     python = contents[-1].base or (ANY_PYTHON if with_env else job.python)
-    calls = NodeCalls(specs, way, python, options.heartbeat_timeout)
-    stager = Stager(contents=contents, root=root, calls=calls, way=way, options=options, progress=progress, note=note)
+    way = Way(connector=connector, python=python, silence=options.heartbeat_timeout, accepts_new=options.accepts_new)
+    calls = NodeCalls(specs, way)
+    stager = Stager(contents=contents, root=root, calls=calls, progress=progress, note=note)
     began = time.monotonic()
     try:
         kept = stager.run(least)
     except BaseException:
-        way.close()
+        connector.close()
         raise
     finally:
         calls.hang_up()

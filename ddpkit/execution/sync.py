@@ -11,8 +11,6 @@ import hashlib
 import json
 import os
 import stat
-import sys
-import tempfile
 import zlib
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
@@ -21,8 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ddpkit.config import LaunchSettings
 from ddpkit.errors import UsageError
-from ddpkit.execution.copies import ANY_PYTHON, Folder, NodeCalls, list_files, rsync_command, rsync_filters, run_rsync
+from ddpkit.execution.copies import ANY_PYTHON, Folder, NodeCalls, Way, own_temporary_file, project_files
 from ddpkit.launchers.backends import NodeOptions
 from ddpkit.launchers.node_facts import words_of_node
 from ddpkit.launchers.plan import Job, ProjectCopy
@@ -30,7 +29,6 @@ from ddpkit.launchers.shell import count, quote
 from ddpkit.node import owned
 from ddpkit.node.calls.sync import KINDS, SMALL, refuse_directory
 from ddpkit.transports.hosts import HostSpec, Problem, refusal
-from ddpkit.transports.pool import Connector
 
 NAMED = 5  # files of a kind in an error
 NONCE_NAME = ".ddpkit-nonce-"
@@ -61,10 +59,7 @@ class Syncer:
     source: str
     entries: Sequence[Entry]
     calls: NodeCalls
-    way: Connector
     overwrite: bool
-    accept_new: bool
-    silence: float
     progress: Callable[[str, int], None]
     note: Callable[[str], None]
     answers: dict[str, dict[str, Any]] = field(default_factory=dict)  # of `sync.check`, by label
@@ -169,35 +164,30 @@ class Syncer:
 
     def _send(self, specs: Sequence[HostSpec]) -> list[Problem]:
         """Send the files that each node needs into its draft."""
-        # All logins come first: a question of a host and the progress would share the terminal.
-        logins: dict[str, Sequence[str]] = {}
-
-        def log_in(spec: HostSpec) -> None:
-            logins[spec.label] = self.way.login(spec)
 
         def send(spec: HostSpec) -> Problem | None:
             needs = [self._name(index) for index in self.answers[spec.label]["needs"]]
             if not needs:
                 self.progress(spec.label, 100)
                 return None
-            with names_file(needs) as path:
-                words = ["--from0", "--files-from=-", "--no-implied-dirs", "--whole-file"]
-                argv = rsync_command(
+            words = ["--from0", "--files-from=-", "--no-implied-dirs", "--whole-file"]
+            with own_temporary_file(small=True) as (path, file):
+                file.write(b"".join(b"./" + os.fsencode(name) + b"\0" for name in needs))
+                file.flush()
+                problem, _ = self.calls.send(
                     spec,
                     f"{self.source}/",
                     "files/",
                     words,
-                    timeout=self.way.timeout,
-                    silence=self.silence,
-                    accept_new=self.accept_new,
-                    login=logins[spec.label],
+                    self.progress,
+                    alive="sync.alive",
+                    names=path,
                     folder=self.drafts[spec.label],
                 )
-                argv = ("sh", "-c", 'names=$1; shift; exec "$@" < "$names"', "sh", path, *argv)
-                problem, _ = run_rsync(spec, argv, self.progress, lambda: self.calls.check_alive(spec, "sync"))
             return problem
 
-        return self.calls.each(specs, log_in) or self.calls.each(specs, send, copies=True)
+        # All logins come first: a question of a host and the progress would share the terminal.
+        return self.calls.each(specs, self.calls.log_in) or self.calls.each(specs, send, copies=True)
 
     def _apply(self, specs: Sequence[HostSpec]) -> list[Problem]:
         """Let each node put its draft into place, but for what changed here during the copy."""
@@ -223,36 +213,18 @@ class Syncer:
 
 
 def bring(
+    settings: LaunchSettings,
     specs: Sequence[HostSpec],
     source: str,
-    log_dir: str,
+    way: Way,
     progress: Callable[[str, int], None] | None,
-    way: Connector,
-    *,
-    python: str,
-    overwrite: bool,
     note: Callable[[str], None],
-    silence: float,
-    accept_new: bool = False,
 ) -> tuple[ProjectCopy, ...]:
-    """Copy a directory to all hosts. Without `progress` copy nothing. Returns the copies. Raises the refusal.
-
-    `silence`: seconds after which a node counts as lost; 0: never.
-    """
-    entries = scan(source, log_dir)
+    """Copy a directory to all hosts. Without `progress` copy nothing. Returns the copies. Raises the refusal."""
+    entries, overwrite = scan(source, settings.log_dir), settings.sync == "overwrite"
     if progress is not None:
-        calls = NodeCalls(specs, way, python, silence)
-        syncer = Syncer(
-            source=source,
-            entries=entries,
-            calls=calls,
-            way=way,
-            overwrite=overwrite,
-            accept_new=accept_new,
-            silence=silence,
-            progress=progress,
-            note=note,
-        )
+        calls = NodeCalls(specs, way)
+        syncer = Syncer(source=source, entries=entries, calls=calls, overwrite=overwrite, progress=progress, note=note)
         try:
             syncer.run(specs)
         finally:
@@ -280,8 +252,7 @@ def node_python(job: Job, options: NodeOptions) -> str:
 def scan(source: str, log_dir: str) -> list[Entry]:
     """List what is copied of a directory, by name. Raises UsageError."""
     check_source(source, "--sync")
-    names = list_files(source, rsync_filters(source, log_dir))
-    entries = (look(source, name) for name in names)
+    entries = (look(source, name) for name in project_files(source, log_dir))
     return sorted((entry for entry in entries if entry is not None), key=lambda entry: entry.name.split("/"))
 
 
@@ -339,21 +310,6 @@ def _sweep(source: str, before: float) -> None:
                 owned.remove_directory(str(path), NONCE)
             elif path.is_dir():
                 owned.remove_empty(str(path))  # killed before its marker was there
-
-
-@contextmanager
-def names_file(names: Sequence[str]) -> Iterator[str]:
-    """Yield the path of a file with these names for `--from0 --files-from`. Under Linux it is on no disk."""
-    data = b"".join(b"./" + os.fsencode(name) + b"\0" for name in names)
-    if sys.platform == "linux":
-        with os.fdopen(os.memfd_create("names"), "wb") as file:
-            file.write(data)
-            file.flush()
-            yield f"/proc/{os.getpid()}/fd/{file.fileno()}"
-    else:
-        path = f"{tempfile.gettempdir()}/ddpkit-names-{os.urandom(8).hex()}"
-        with owned.own_file(path, data):
-            yield path
 
 
 def listed(names: Sequence[str]) -> str:

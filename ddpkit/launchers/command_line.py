@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import PurePath
 
 
@@ -104,7 +104,7 @@ def split_option(word: str) -> tuple[str, str | None]:
     return name.replace("_", "-"), value if equals else None
 
 
-_PYTHON = re.compile(r"python[\d.]*")
+_PYTHON = re.compile(r"python[\d.]*t?")
 # The page with the commands of other launchers, and the ones of ddpkit beside them.
 MIGRATION = "https://github.com/ddpkit/ddpkit/blob/main/docs/migrate/accelerate.md"
 # Launchers by the name of their program, each with the subcommands that start processes; empty: it has none.
@@ -128,20 +128,21 @@ _MODULES = {
     "ddpkit": "ddpkit",
 }
 SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
-# Programs that start another program, named after their own options; and words of a shell before a command.
-_PREFIXES = (
-    "env", "exec", "nohup", "time", "timeout", "nice", "ionice", "setsid", "stdbuf", "numactl", "taskset", "sudo",
-    "chrt", "catchsegv", "command", "eval", "strace", "ltrace", "ncu", "nvprof", "rocprof", "rocprofv3", "xvfb-run",
-    "do", "then", "else", "if", "while", "until", "!", "{",
-)  # fmt: skip
-# The same for programs with subcommands. They choose the environment of the command, and stay in front of it.
-_RUNNERS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("uv", "poetry", "pixi", "pdm", "rye", "hatch", "pipenv", "pipx"), ("run",)),
-    **dict.fromkeys(("conda", "mamba", "micromamba"), ("run",)),
-    "nsys": ("profile", "launch"),
-    "py-spy": ("record",),
-    **dict.fromkeys(("apptainer", "singularity"), ("exec", "run")),
-}
+_TAKE_CODE = (*SHELLS, "su", "runuser", "script", "flock")  # with `-c CODE`
+# Programs that start another program. A word behind one of their options may be that program as well as a value.
+_WRAPPERS = frozenset(
+    "env nohup time timeout nice ionice setsid stdbuf numactl taskset sudo chrt catchsegv strace ltrace ncu "
+    "nvprof rocprof rocprofv3 xvfb-run unbuffer perf gdb cuda-gdb valgrind compute-sanitizer watch prlimit choom "
+    "setarch systemd-run tmux screen unshare setpriv xargs nsys py-spy memray viztracer coverage debugpy dotenv "
+    "direnv uv uvx poetry pixi pdm rye hatch pipenv pipx conda mamba micromamba apptainer singularity".split()
+)
+_RUN_PYTHON = frozenset("coverage debugpy cProfile pdb trace memray".split())  # a file or module, and no program
+_MODULES_THAT_WRAP = _RUN_PYTHON | frozenset("uv poetry pdm hatch pipenv".split())
+_PRINTERS = ("echo", "printf", "which", "type", "hash", "man", "grep", "pip", "cat", "ls")
+# Words of a shell before a command. Outside of a shell they are no programs.
+_KEYWORDS = ("do", "then", "else", "elif", "if", "while", "until", "!", "{", "exec", "command", "builtin", "time")
+_BRANCH, _ENDS = ("if", "case"), ("fi", "esac", "}")
+_HERE_DOCUMENT = re.compile(r"<<-?[ \t]*(['\"\\]?)(\w+)\1([^\n]*)\n.*?^\t*\2$", re.MULTILINE | re.DOTALL)
 # Options of `uv run` with which its Python is that of the project, so that one call can say which it is.
 _UV_PROJECT = re.compile(
     r"--(?:extra|group|only-group|no-group|package|project|directory|python|index|index-url|config-file)(=.*)?|-p"
@@ -176,23 +177,83 @@ class Nested:
 
 
 def find_launcher(command: Sequence[str], before: Sequence[str] = ()) -> Nested | None:
-    """Find a launcher in the command of a rank, also after `env`, `uv run`, `python -m` and in `bash -c`.
+    """Find a launcher in the command of a rank: behind any wrapper, after `python -m`, and in `bash -c`.
 
-    `before`: what starts the shell with this command.
+    The words are read up to the script: what stands behind it is its own. `before`: what starts the shell with this
+    command.
     """
-    runner, words = _skip_prefixes(list(command))
-    runner = [*before, *runner]
-    name = PurePath(words[0]).name if words else ""
-    if name in SHELLS:
-        return next((nested for part in _shell_commands(words[1:]) if (nested := find_launcher(part, runner))), None)
-    if _PYTHON.fullmatch(name):
-        words = _python_words(words[1:])
-        name = PurePath(words[0]).name if words else ""
-    if name == "-m" and len(words) > 1:
-        words = words[1:]
-        name = _MODULES.get(words[0], "")
+    words = _without_strings(command)
+    if not words or _name(words[0]) in _PRINTERS:
+        return None
+    python = -1  # where the last one stands
+    for at, word in enumerate(words):
+        name = _name(word)
+        if name in _TAKE_CODE and (code := _code(name, words[at + 1 :])):
+            runner = [*before, *words[:at]]
+            return next((nested for part in _shell_commands(code) if (nested := find_launcher(part, runner))), None)
+        if name in SHELLS and words[at + 1 :]:
+            return None  # a script of the shell: the words behind it are its own
+        if _PYTHON.fullmatch(name):
+            python = at
+        elif module := _module(words, at, in_python=python >= 0):
+            if name := _MODULES.get(module, ""):
+                runner = words[: python if python >= 0 else at]
+                return _nested(name, words[at + (word[-1] == "m") :], [*before, *runner])
+            if module not in _MODULES_THAT_WRAP:
+                return None
+            python = -1
+        elif name := _launcher(words, at, in_python=python >= 0):
+            return _nested(name, words[at:], [*before, *words[: python if python >= 0 else at]])
+        elif _is_script(word) or (python >= 0 and _ends_python(words, at)):
+            return None
+    return None
+
+
+def _launcher(words: list[str], at: int, *, in_python: bool) -> str:
+    """The launcher that is called here; empty: none."""
+    word, rest = words[at], words[at + 1 :]
+    name = "torchrun" if re.search(r"torch/distributed/(run|launch)\.py$", word) else _name(word)
     subcommands = _LAUNCHERS.get(name)
-    if subcommands is None or (subcommands and (len(words) < 2 or words[1] not in subcommands)):
+    if subcommands is None or (subcommands and (not rest or rest[0] not in subcommands)):
+        return ""
+    if at == 0:
+        return name
+    if not rest or not (subcommands or rest[0].startswith("-") or any(map(_is_script, rest))):
+        return ""
+    before = words[at - 1]
+    if in_python or not before.startswith("-") or before == "--" or "=" in before:
+        return name
+    # The value of an option, such as `conda run -n deepspeed python train.py`, or `numactl -l torchrun train.py`.
+    script = next((index for index, each in enumerate(rest) if _is_script(each)), len(rest))
+    programs = any(names_program(_name(each)) for each in rest[:script])
+    is_value = programs or _name(words[0]) not in _WRAPPERS or before.endswith("launcher")
+    return "" if is_value else name
+
+
+def _name(word: str) -> str:
+    return PurePath(word).name
+
+
+def _is_script(word: str) -> bool:
+    return word.endswith(".py") and "=" not in word
+
+
+def _ends_python(words: list[str], at: int) -> bool:
+    """Tell whether a word of Python's command line is its code, or the directory or archive that it runs."""
+    return words[at] == "-c" or not (words[at].startswith("-") or words[at - 1] in ("-W", "-X"))
+
+
+def _module(words: list[str], at: int, *, in_python: bool) -> str:
+    """The module of `-m MODULE` here; empty: none. Outside of Python -m may be any option, such as numactl's."""
+    found = re.fullmatch(r"-[A-Za-z]*m(.*)" if in_python else r"-m()", words[at])
+    module = found and (found[1] or " ".join(words[at + 1 : at + 2]))
+    return module if module and (in_python or at == 0 or module in _MODULES) else ""
+
+
+def _nested(name: str, words: list[str], runner: list[str]) -> Nested | None:
+    """Describe a launcher. `words`: from its own on. `runner`: those in front of it, which stay."""
+    subcommands = _LAUNCHERS[name]
+    if subcommands and (len(words) < 2 or words[1] not in subcommands):
         return None
     script, count, per_node = list[str](), "", False
     if name in _READ:
@@ -204,9 +265,13 @@ def find_launcher(command: Sequence[str], before: Sequence[str] = ()) -> Nested 
     elif runner and script:
         python, plain = split_python(script)
         is_python = bool(python) or script[0] == "-m" or script[0].endswith(".py")
-        script = [*runner, *(["python", *plain] if is_python else script)]
+        program = [] if _RUN_PYTHON.intersection(map(_name, runner)) else ["python"]
+        script = [*runner, *([*program, *plain] if is_python else script)]
     hint = "" if name in _READ else MIGRATION
     name = f"{name} {words[1]}" if subcommands else name
+    inner = find_launcher(script) if script else None  # srun torchrun train.py
+    if inner is not None:
+        return replace(inner, name=name)
     return Nested(name=name, script=plain_script(script), count=count, per_node=per_node, hint=hint)
 
 
@@ -216,14 +281,18 @@ def uv_project(command: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]
     Both empty: another command, or one whose Python is not the project's, such as `uv run --with PACKAGE`.
     """
     words = list(command)
-    if len(words) < 3 or PurePath(words[0]).name != "uv" or words[1] != "run":
+    if not words or _name(words[0]) != "uv":
         return (), ()
-    at = 2
-    while at < len(words) and words[at].startswith("-") and words[at] not in ("-m", "--module", "--"):
+    at, run = 1, 0
+    while at < len(words) and not (run and (words[at] in ("-m", "--module", "--") or not words[at].startswith("-"))):
         option = _UV_PROJECT.fullmatch(words[at])
-        if option is None and not _UV_SWITCH.fullmatch(words[at]):
+        if words[at] == "run":
+            run = at
+        elif option is None and not _UV_SWITCH.fullmatch(words[at]):
             return (), ()
         at += 2 if option and not option[1] else 1
+    if not run:
+        return (), ()
     options, rest = words[:at], words[at:]
     if rest[:1] == ["--"]:
         rest = rest[1:]
@@ -261,66 +330,112 @@ def split_python(command: Sequence[str]) -> tuple[str, tuple[str, ...]]:
     return (words[0], tuple(script)) if known else ("", tuple(command))
 
 
-def _python_words(words: list[str]) -> list[str]:
-    """What Python runs: `-m MODULE ARGS`, or a file and its arguments; nothing for code."""
-    while words and words[0].startswith("-") and words[0] != "-m":
-        if words[0] == "-c":
-            return []
-        words = words[2 if words[0] in ("-W", "-X") else 1 :]
+def _without_strings(command: Sequence[str]) -> list[str]:
+    """The words, with the string of `env -S 'NAME=VALUE COMMAND'` as words of its own."""
+    words = list(command)
+    at = next((index for index, word in enumerate(words) if _name(word) == "env"), len(words))
+    for index in range(at + 1, len(words)):
+        found = re.fullmatch(r"(?:-[a-zA-Z]*S|--split-string=?)(.*)", words[index], re.DOTALL)
+        if found and (found[1] or index + 1 < len(words)):
+            end = index + (1 if found[1] else 2)
+            return [*words[:index], *_split(found[1] or words[index + 1]), *words[end:]]
     return words
 
 
-def _skip_prefixes(words: list[str]) -> tuple[list[str], list[str]]:
-    """Split a command into the runners in front of it, such as `uv run --frozen`, and the command proper.
+def _split(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:  # quotes that do not end: the program will complain
+        return []
 
-    Prefixes with words of their own, such as `env NAME=VALUE` and `nice -n 5`, are runners as well.
-    """
-    runner: list[str] = []
-    while words:
-        name = PurePath(words[0]).name
-        is_runner = len(words) > 1 and words[1] in _RUNNERS.get(name, ())
-        if not is_runner and name not in _PREFIXES and not re.match(r"\w+=", words[0]):
+
+def _code(name: str, words: list[str]) -> str:
+    """What a program gets with -c; empty: none. A shell's own options end at its script."""
+    options = words[: _shell_options(words) + 1] if name in SHELLS else words
+    return next((text for flag, text in pairwise(options) if re.fullmatch(r"-\w*c", flag)), "")
+
+
+def _shell_options(words: Sequence[str]) -> int:
+    """How many words are options of a shell."""
+    end = 0
+    while words[end : end + 1] and words[end][:1] in ("-", "+"):
+        end += 2 if re.fullmatch(r"[-+]\w*[oO]|--(?:rcfile|init-file)", words[end]) else 1
+    return end
+
+
+def of_shell(command: Sequence[str]) -> list[str]:
+    """The script that a shell in the command of a rank runs, with its arguments; empty: there is none."""
+    words = _without_strings(command)
+    for at, word in enumerate(words):
+        if _name(word) in SHELLS:
+            following = words[at + 1 :]
+            return [] if _code(_name(word), following) else following[_shell_options(following) :]
+        if _is_script(word) or _PYTHON.fullmatch(_name(word)):
             break
-        start = 2 if is_runner else 1  # the first word after the program, and its subcommand
-        ends = (at for at in range(start, len(words)) if words[at] == "--" or _is_command(words, at, start))
-        end = next(ends, len(words))
-        if is_runner or end > 1:
-            runner += words[:end]
-        elif name not in _PREFIXES:  # a shell's NAME=VALUE in front of a command
-            runner += ["env", words[0]]
-        words = words[end + 1 :] if words[end : end + 1] == ["--"] else words[end:]
-        if name == "env" and len(words) == 1 and " " in words[0]:  # env -S
-            words = words[0].split()
-            runner.pop()
-    return runner, words
+    return []
 
 
-def _is_command(words: list[str], at: int, start: int) -> bool:
-    """Return whether a word begins the command: no option, value of one, assignment, duration or list of CPUs."""
-    if words[at].startswith("-") or re.fullmatch(r"\w+=.*|[\d,.:-]+[smhd]?", words[at], re.DOTALL):
-        return False
-    before = words[at - 1] if at > start else ""
-    takes_value = before.startswith("-") and "=" not in before
-    image = at == start and PurePath(words[0]).name in ("apptainer", "singularity")
-    return not (takes_value or image) or names_program(PurePath(words[at]).name) or words[at].endswith(".py")
+def launchers_in(code: str) -> Iterator[tuple[Nested, bool]]:
+    """Find the launchers that a shell script starts, each with whether a condition can leave it out.
+
+    It is left out in a branch, in a function that may not be called, behind `&&` and `||`, and where a branch ended the
+    script before.
+    """
+    inside, ended = list[str](), False
+    for separator, words in _simple_commands(code):
+        leading = list(takewhile(lambda word: word in (*_KEYWORDS, *_BRANCH, *_ENDS), words))
+        for word in leading:
+            if word in _BRANCH or word == "{":
+                inside.append("()" if separator == "()" else word)
+            elif word in _ENDS and inside:
+                inside.pop()
+        conditional = separator in ("&&", "||") or any(word != "{" for word in inside)
+        for program in _programs(words):
+            nested = find_launcher(program)
+            if nested and not all(word.startswith("-") for word in program[1:]):  # `srun --version` starts nothing
+                yield nested, conditional or ended
+        leaves = "exec" in leading or words[len(leading) : len(leading) + 1] in (["exit"], ["return"])
+        ended = ended or (leaves and conditional and separator != "||")
 
 
-def _shell_commands(words: list[str]) -> Iterator[list[str]]:
-    """The simple commands of `-c CODE`, as words."""
-    code = next((text for flag, text in pairwise(words) if re.fullmatch(r"-\w*c", flag)), "")
-    lexer = shlex.shlex(code.replace("\n", ";"), posix=True, punctuation_chars=True)
-    lexer.whitespace_split = True
-    part: list[str] = []
+def _shell_commands(code: str) -> Iterator[list[str]]:
+    """The simple commands of a shell's code, as words of programs."""
+    for _, words in _simple_commands(code):
+        yield from _programs(words)
+
+
+def _simple_commands(code: str) -> list[tuple[str, list[str]]]:
+    """The simple commands of a shell's code with all their words, each with the operator before it."""
+    code = _HERE_DOCUMENT.sub(r"\3", code)
+    code = re.sub(r"(?:\$\(|`)(?:which|command -v|type -P) +([\w.-]+)[)`]", r"\1", code)
+    lexer = shlex.shlex(code.replace("\\\n", " ").replace("\n", "\n;"), posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True  # a comment goes with the end of its line, so a `;` follows that
+    parts: list[tuple[str, list[str]]] = [("", [])]
     try:
         for token in lexer:
-            if re.fullmatch(r"[;&|()<>]+", token):
-                yield part
-                part = []
-            else:
-                part.append(token)
+            if not re.fullmatch(r"[;&|()<>]+", token):
+                parts[-1][1].append(token)
+                continue
+            if token[0] in "<>" and parts[-1][1] and parts[-1][1][-1].isdecimal():  # the 2 of 2>&1
+                parts[-1][1].pop()
+            parts.append((token, []))
     except ValueError:  # quotes that do not end: the shell will complain
         pass
-    yield part
+    return parts
+
+
+def _programs(words: list[str]) -> Iterator[list[str]]:
+    """A simple command without the words that only a shell knows."""
+    while words and words[0] in _KEYWORDS:
+        is_exec, words = words[0] == "exec", words[1:]
+        while is_exec and words and words[0].startswith("-"):
+            words = words[2 if words[0] == "-a" else 1 :]
+    if words and words[0] == "eval":
+        yield from _shell_commands(" ".join(words[1:]))
+    elif words and re.match(r"\w+=", words[0]):
+        yield ["env", *words]
+    else:
+        yield words
 
 
 def _parts(words: list[str]) -> tuple[list[str], str, bool]:

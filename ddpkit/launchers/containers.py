@@ -14,7 +14,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal
 
 from ddpkit.errors import UsageError
 from ddpkit.launchers.plan import Container, Job
@@ -124,25 +124,28 @@ class Passage:
     daemon: bool = False  # it is started outside of the job's cgroup
 
     def lines(self, gpus: str) -> list[str]:
-        """Put the flags in front of "$@"; `gpus`: auto, all or none."""
+        """Return shell code that puts the flags in front of "$@"; `gpus`: auto, all or none."""
+        add_file = f'[ ! -e "$file" ] || set -- {self.file} "$@"'
         lines = [_IN_JOB] if self.daemon else []
         if self.file:
-            lines.append(f'for file in {_ADAPTERS}; do [ ! -e "$file" ] || set -- {self.file} "$@"; done')
+            lines.append(f"for file in {_ADAPTERS}; do {add_file}; done")
         if self.memlock:
             lines.append(f'[ ! -e /dev/infiniband ] || set -- {self.memlock} "$@"')
-        if gpus == "none":
-            return lines
-        if self.nvidia:  # nvidiactl is the driver's own
-            there = "[ -e /dev/nvidiactl ]" if gpus == "auto" else "[ -e /dev/nvidiactl ] || [ ! -e /dev/kfd ]"
-            lines.append(f"if {there}; then\n    {self.nvidia}\nfi")
-        each = f'[ ! -e "$file" ] || set -- {self.file} "$@"'
-        if self.daemon:
-            each = f'{{ in_job && ! (: < "$file") 2> /dev/null; }} || {each}'
-        files = [f"for file in /dev/dri/renderD* /dev/kfd; do {each}; done"] if self.file else []
-        flags = [f'set -- {self.amd} "$@"'] if self.amd else []
-        if files or flags:
-            lines.append("\n    ".join(["if [ -e /dev/kfd ]; then", *files, *flags]) + "\nfi")
+        if gpus != "none":
+            lines += self._nvidia_lines(anyway=gpus == "all") + self._amd_lines(add_file)
         return lines
+
+    def _nvidia_lines(self, *, anyway: bool) -> list[str]:
+        """`anyway`: also where no driver is seen, unless the node has GPUs of AMD. nvidiactl is the driver's own."""
+        there = "[ -e /dev/nvidiactl ]" + " || [ ! -e /dev/kfd ]" * anyway
+        return [f"if {there}; then\n    {self.nvidia}\nfi"] if self.nvidia else []
+
+    def _amd_lines(self, add_file: str) -> list[str]:
+        if self.daemon:  # it sees GPUs that the job does not have
+            add_file = f'{{ in_job && ! (: < "$file") 2> /dev/null; }} || {add_file}'
+        files = [f"for file in /dev/dri/renderD* /dev/kfd; do {add_file}; done"] if self.file else []
+        flags = [f'set -- {self.amd} "$@"'] if self.amd else []
+        return ["\n    ".join(["if [ -e /dev/kfd ]; then", *files, *flags]) + "\nfi"] if files or flags else []
 
 
 _PASSAGES: Mapping[str, Passage] = {
@@ -178,7 +181,7 @@ _PASSAGES: Mapping[str, Passage] = {
 }
 
 
-class Runtime(Protocol):
+class Runtime:
     """One program that runs containers."""
 
     program: str
@@ -190,12 +193,14 @@ class Runtime(Protocol):
 
     def enter(self, want: Want) -> str:
         """Shell text in which "$@" is a command: becomes that command, in the container."""
+        raise NotImplementedError
 
     def srun(self, want: Want) -> str:
-        """Options for srun, as shell text."""
+        """Options for srun, as shell text; empty: srun does not enter the container."""
+        return ""
 
 
-class Enroot:
+class Enroot(Runtime):
     program = "enroot"
     takes = frozenset({"container_name", "container_writable", "container_root"})
     forbidden = ": \t\n"
@@ -249,11 +254,8 @@ class Enroot:
             ]
         )
 
-    def srun(self, want: Want) -> str:
-        return ""
 
-
-class Pyxis:
+class Pyxis(Runtime):
     program = "pyxis"
     takes = frozenset({"container_name", "container_writable", "container_root"})
     forbidden = ":, \t\n"
@@ -277,13 +279,10 @@ class Pyxis:
         return f'{join([*words, *want.args])} "--container-env=$({_NAMES} | paste -sd , -)"{listed}'
 
 
-class Apptainer:
+class Apptainer(Runtime):
     program = "apptainer"
     takes = frozenset({"container_writable", "container_root", "container_gpus"})
     forbidden = ":,\n"
-
-    def check(self, want: Want) -> None:
-        pass
 
     def enter(self, want: Want) -> str:
         words = ["exec", "apptainer", "exec"]
@@ -303,11 +302,8 @@ class Apptainer:
             ]
         )
 
-    def srun(self, want: Want) -> str:
-        return ""
 
-
-class Oci:
+class Oci(Runtime):
     """docker, and podman, which speaks docker's words."""
 
     takes = frozenset({"container_gpus"})
@@ -340,9 +336,6 @@ class Oci:
                 f'{join(words)} "$@"',
             ]
         )
-
-    def srun(self, want: Want) -> str:
-        return ""
 
 
 _RUNTIMES: Mapping[str, Runtime] = {

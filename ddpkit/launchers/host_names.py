@@ -7,6 +7,7 @@ and none has a character that a shell, or ssh's own `%`, reads. Pure.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -74,3 +75,9 @@ class Via:
         """The ssh that a person would type."""
         port = ("-p", str(self.port)) if self.port else ()
         return ("ssh", *port, f"{self.user}@{self.host}" if self.user else self.host)
+
+
+def spare_hosts(used: Collection[str], hosts: Sequence[str]) -> tuple[str, ...]:
+    """Return the hosts after those that are used. One between them failed its checks."""
+    last = max((index for index, host in enumerate(hosts) if host in used), default=-1)
+    return tuple(hosts[last + 1 :])

@@ -112,7 +112,16 @@ _BINDING = re.compile(
 
 # What a script begins with. Nothing starts without an answer of a command that it needs; 123 is ddpkit's code for that.
 _FAIL = 'fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }'
-_SET_UP = 'code=$?; [ "$code" = 0 ] || fail "the last command of --setup ended with exit code $code"'
+# Around the lines of --setup. A command that fails there leaves another environment, also in the middle of them; what a
+# file does that they source is its own business. `exit 0` would look like a run that ended well.
+_BEFORE_SETUP = """\
+exit() { [ "$BASH_SUBSHELL" = 0 ] || builtin exit "$@"; unset -f exit; fail "--setup has \\`exit $*\\`"; }
+depth=${#BASH_SOURCE[@]}
+trap 'code=$?; [ ${#BASH_SOURCE[@]} != $depth ] || fail "a command of --setup ended with exit code $code, \
+at \\`${BASH_COMMAND%%[[:cntrl:]]*}\\`; where it may fail, add || true"' ERR"""
+_AFTER_SETUP = """\
+code=$?; trap - ERR; unset -f exit
+[ "$code" = 0 ] || fail "the last command of --setup ended with exit code $code\""""
 _NO_NODES = 'fail "scontrol did not list the nodes of job $SLURM_JOB_ID"'
 # What ddpkit reads in the job's output, so that it need not query the controller.
 _RUNS = 'echo "ddpkit: job $SLURM_JOB_ID runs on {nodes}"'
@@ -150,7 +159,7 @@ _TIME = re.compile(r"\d+(:\d+){0,2}|\d+-\d+(:\d+){0,2}|-1|infinite|unlimited", r
 # Not sacct: nothing here needs accounting. The controller knows a job for MinJobAge (300 s) after its end.
 SLURM = Scheduler(
     job_id=r"^(\d+)",
-    unreachable="Unable to contact|communication|resolve_ctls",
+    unreachable="Unable to contact|communication",
     ping=("scontrol", "ping"),
     queue=("squeue", "--me"),
     submitted=("squeue", "--me", "--noheader", "--states=all", "--format=%i %o"),
@@ -372,7 +381,7 @@ class Slurm(Contained):
                 if flag.startswith(("--gpus-per-task", "--tres-per-task")) and number.isdecimal():
                     gpus = int(number) * ranks
             kept = join(flag for flag in flags if flag not in binding)
-            instead = f" --gpus-per-node {gpus}" if gpus and not self._gpus() else ""
+            instead = f" --gpus-per-node {gpus}" if gpus and not self.gpus_on_node() else ""
             what = f"-o {name} has {binding[0].partition('=')[0]}: each rank must see all GPUs of its node"
             raise UsageError(what, f"add -o {quote(f'{name}={kept}')}{instead}")
 
@@ -385,7 +394,7 @@ class Slurm(Contained):
             )
         later = self._later_groups() if world.allocation is None else ()
         self._check_binding(max(world.counts, default=world.nproc_per_node or 1))
-        layout = arrange(world, ranks=self._gpus(), cpus=self.cpus_per_task, order=self.order, later=later)
+        layout = arrange(world, ranks=self.gpus_on_node(), cpus=self.cpus_per_task, order=self.order, later=later)
         if world.allocation is not None and not {"--overcommit", "-O"} & {*split_option("srun", self.srun)}:
             check_cpus(layout, world.allocation, by_node=self._by_node(job))
             check_gpus(layout, world.allocation, by_node=self._by_node(job))
@@ -399,7 +408,9 @@ class Slurm(Contained):
         for text in re.split(r"\s+:\s+", self.hetjob) if self.hetjob else ():
             words = split_option("hetjob", text)
             asked = dict(word[2:].partition("=")[::2] for word in words)
-            gpus = replace(self, gpus_per_node=asked.get("gpus-per-node", ""), gres=asked.get("gres", ""))._gpus()
+            gpus = replace(
+                self, gpus_per_node=asked.get("gpus-per-node", ""), gres=asked.get("gres", "")
+            ).gpus_on_node()
             numbers = {"nodes": "1", "ntasks-per-node": f"{gpus or 1}", "cpus-per-task": "0"}
             numbers |= {name: asked.pop(name) for name in numbers if name in asked}
             for word in words:
@@ -411,7 +422,7 @@ class Slurm(Contained):
             groups.append(Group(nodes=nodes, ranks=ranks, cpus=cpus, options=options))
         return tuple(groups)
 
-    def _gpus(self) -> int:
+    def gpus_on_node(self) -> int:
         """GPUs on each node, as --gpus-per-node or else --gres requests them; 0: none."""
         if self.gpus_per_node:
             requests = self.gpus_per_node.split(",")  # 8, or a100:8
@@ -444,7 +455,7 @@ class Slurm(Contained):
             *(layout.file(job.folder, by_node=by_node) if layout.listed else ()),
         ]
         if layout.attempts:
-            lines += self._in_attempts(job, layout, command, join(_decide(job, world)))
+            lines += self._in_attempts(job, layout, command, _decide(job, world))
         elif held:
             lines.append(f"exec {command}")
         else:
@@ -481,7 +492,11 @@ class Slurm(Contained):
 
     def _set_up(self, job: Job, *, here: bool) -> list[str]:
         """Lines of the user, and the Python of the ranks after them. `here`: the script runs on a node."""
-        lines = [self.setup, _SET_UP] if self.setup else []
+        lines = [_BEFORE_SETUP, self.setup, _AFTER_SETUP] if self.setup else []
+        if self.setup and job.kind == "script" and not (self.container or job.stage):
+            script, workdir = quote(job.command[0]), quote(job.workdir)
+            missing = f'fail "script "{script}" not found in $PWD, to which a cd of --setup leads"'
+            lines.append(f'[ "$PWD" = {workdir} ] || [ -e {script} ] || {missing}')
         if self._finds_python(job):
             new = '$(type -P python3 python | grep -vxF "$before" | head -n 1) || true'
             default = f'[ -n "$python" ] || python={quote(job.python)}'
@@ -669,13 +684,13 @@ class Slurm(Contained):
             options=options,
         )
 
-    def _in_attempts(self, job: Job, layout: Layout, command: str, again: str) -> list[str]:
-        """Steps in a job script: another one follows as long as `again` prints its nodes."""
+    def _in_attempts(self, job: Job, layout: Layout, command: str, decide: Sequence[str]) -> list[str]:
+        """Steps in a job script: another one follows as long as the program that decides prints its nodes."""
         rank_0 = "srun --overlap --nodes=1 --ntasks=1 --nodelist=$MASTER_ADDR --export=ALL"
         hook = f'{JOB_HOOK}="${JOB_HOOK}"'
         watch = f'{hook} srun --overlap --nodes=1 --ntasks=1 "--nodelist=$there" --output=none --export=ALL'
-        watch = f"{watch} {again} watch < /dev/null 2> /dev/null & watch=$!"
-        again = f"{hook} {again}"
+        watch = f'{watch} "${{decide[@]}}" watch < /dev/null 2> /dev/null & watch=$!'
+        again = f'{hook} "${{decide[@]}}"'
         tell = 'eval "$next"; echo "ddpkit: attempt $((DDPKIT_ATTEMPT - 1))"'
         attempt = [
             # If this script dies with its node, SLURM keeps the job: a task on another node requeues it.
@@ -692,6 +707,7 @@ class Slurm(Contained):
         ]
         return [
             f"export -n {JOB_HOOK}  # it can hold secrets: the ranks do not get it",
+            f"decide=({join(decide)})",
             f"nodes=$({_NODES} | head -n {len(layout.counts)} | paste -sd , -)",
             f'[ -n "$nodes" ] || {_NO_NODES}',
             f'[ -z "$SLURM_RESTART_COUNT" ] || {{ next=$({again} requeued) || exit 1; {tell}; }}',
@@ -748,11 +764,14 @@ class Slurm(Contained):
             elif value != "":
                 yield f"--{word}={quote(str(value))}"
 
-    def allocate(self, name: str, nodes: int, ranks: int, named: Sequence[str]) -> tuple[str, ...]:
-        """The command that requests nodes for several steps, with so many ranks on each. Raises UsageError."""
+    def allocate(self, name: str, nodes: int, ranks: int, named: Sequence[str], use: str) -> tuple[str, ...]:
+        """The command that requests nodes for several steps, with so many ranks on each. Raises UsageError.
+
+        `use`: what needs them, for its errors.
+        """
         for setting in ("array", "chain", "requeue", "output", "hetjob"):
             if getattr(self, setting):
-                raise UsageError(f"-o {setting} does not work with roles", f"remove -o {setting}")
+                raise UsageError(f"-o {setting} does not work with {use}", f"remove -o {setting}")
         asked = self._asked(self.job_name or name, nodes, (ranks, self.cpus_per_task), ",".join(named), {})
         words = [word for each in asked for word in shlex.split(each)]
         return "salloc", "--no-bell", *words, *split_option("sbatch", self.sbatch)
@@ -894,7 +913,7 @@ def _begins(job: Job) -> str:
 
 def _decide(job: Job, world: Request) -> tuple[str, ...]:
     """The program that decides after an attempt of a submitted job."""
-    return world.here.python, "-m", "ddpkit.cli.job_attempts", job.folder
+    return world.here.python, "-c", run_module("ddpkit.cli.job_attempts"), job.folder
 
 
 def _left(name: str) -> bool:

@@ -84,9 +84,12 @@ class Layout:
         return [] if even else [f"--gpus={sum(gpus)}"]
 
     def overlap(self, held: Allocation) -> list[str]:
-        """Options of srun for a step beside others. SLURM refuses one with other numbers of GPUs on each node."""
+        """Options of srun for a step beside others. SLURM refuses one with other numbers of GPUs on each node.
+
+        Without it, srun would wait without a word and without end for a step that holds the CPUs, as its own may.
+        """
         even = self.het or held.gpus_by_task or len({*_gpus(self, held)}) == 1
-        return ["--overlap"] if even else []
+        return ["--overlap"] if even else [f"--immediate={_STEP_WAITS}"]
 
     def nodes(self, inside: Sequence[str], most: int) -> list[str]:
         """Lines that set `nodes`, in the order of the ranks. `inside`: options of srun, `most`: nodes of the job."""
@@ -139,6 +142,7 @@ class Layout:
         return f'$(set -- {" ".join(map(str, self.counts))}; shift "$SLURM_PROCID"; echo "$1")'
 
 
+_STEP_WAITS = 30  # seconds for other steps of the job to free its CPUs
 _LISTED = '[ -n "$nodes" ] || fail "SLURM did not list the nodes of job $SLURM_JOB_ID"'
 
 

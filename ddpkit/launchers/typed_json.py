@@ -281,17 +281,16 @@ def _mapping(key: Any, item: Any) -> _Reader:
 
 
 def _dataclass(kind: type) -> _Reader:
-    """A class may have `older`, the names of older files that are left out, and `unsaved`, its fields in no file."""
+    """A class may have `unsaved`, its fields in no file."""
     hints = typing.get_type_hints(kind, include_extras=True)
     unsaved: frozenset[str] = getattr(kind, "unsaved", frozenset())
-    older: frozenset[str] = getattr(kind, "older", frozenset())
     readers = {each.name: _reader(hints[each.name]) for each in fields(kind) if each.name not in unsaved}
     required = {each.name for each in fields(kind) if each.default is MISSING and each.default_factory is MISSING}
 
     def reader(value: Any, where: str) -> Any:
         if not isinstance(value, dict):
             raise _wrong(where, value, "an object")
-        unknown = [name for name in value if name not in readers and name not in older]
+        unknown = [name for name in value if name not in readers]
         if unknown:
             raise FormatError(f"{_below(where, unknown[0])} is unknown")
         missing = required - value.keys()

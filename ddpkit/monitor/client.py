@@ -3,9 +3,10 @@
 A launcher is asked by a signal, which ends no older launcher: URG for a dump, WINCH for a sample. For a dump the client
 leaves `dump.PID.ask` in the run's folder, {"until": time.time() at which it wants what was answered}; the launcher
 answers with a folder `dump-TIME` there, whose `summary.json` comes last, and whole. For a sample the client leaves
-`top.PID.ask` in the run's folder, {"span", "pss"}; the launcher answers with `top.json`: {"number", "t", "ending",
-"hosts", "silent"}. So nothing listens, nothing is polled while nobody asks, and the kernel ensures that only the run's
-owner can ask. Several clients that ask at once get the same answer. The nodes of a job are called by `srun --overlap`.
+`top.PID.ask` in the run's folder, {"span", "pss", "waits"}; the launcher answers with `top.json`: {"number", "t",
+"ending", "hosts", "silent", "ahead"}. So nothing listens, nothing is polled while nobody asks, and the kernel ensures
+that only the run's owner can ask. Several clients that ask at once get the same answer. The nodes of a job are called
+by `srun --overlap`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import json
 import os
 import shlex
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from typing import Any
 from ddpkit.errors import DdpkitError, UsageError
 from ddpkit.files import read_bounded, remove_if_same, write_atomically
 from ddpkit.launchers.job_output import JobOutput
-from ddpkit.monitor import dump
+from ddpkit.monitor import dump, slow
 from ddpkit.monitor.server import (
     DEBUG_REQUESTS as DEBUG_REQUESTS,
 )
@@ -30,12 +31,12 @@ from ddpkit.monitor.server import (
     DUMP,
     DUMP_LIMIT,
     DUMP_REQUESTS,
-    SAMPLE,
     SAMPLE_FILE,
     SAMPLE_LIMIT,
     SAMPLE_REQUESTS,
     dump_limit,
     ras_askers,
+    sample_call,
 )
 from ddpkit.monitor.top import read_sample
 from ddpkit.run import launcher_process
@@ -44,7 +45,9 @@ from ddpkit.run.timeline import process_began, read_object
 from ddpkit.transports.protocol import ANSWER_TIME, ASK, LOOK, STEP_START_TIME
 from ddpkit.transports.srun import SILENCE_LIMIT, OverlapStep
 
-PATIENCE = 20.0  # seconds for a launcher to answer
+PATIENCE = 45.0  # seconds for a launcher to answer, also one that watches its ranks for `status --slow`
+WATCHED = 15.0  # seconds in which ranks are watched for a slow one
+COLLECTIVES = 400_000  # of all ranks together, that nodes report
 DUMP_PATIENCE = 60.0  # the same for a dump of thousands of ranks
 
 
@@ -55,20 +58,16 @@ def request_dump(run: Run) -> dict[str, Any]:
     """Ask the launcher of a run on this machine for a dump. Returns the summary. Raises DdpkitError."""
     folder = Path(run.folder)
     before = set(folder.glob(f"dump-*/{dump.SUMMARY}"))
-    request = {"until": process_began() + DUMP_LIMIT}
-    with request_file(run, DUMP_REQUESTS, request, required=False):
-        signal_launcher(run, ASK, "dump")
-        until = time.monotonic() + DUMP_PATIENCE
-        while time.monotonic() < until:
-            alive = launcher_process.is_alive(run)  # asked first: a launcher may write its dump, and end
-            fresh = sorted(set(folder.glob(f"dump-*/{dump.SUMMARY}")) - before)
-            if fresh:
-                summary: dict[str, Any] = json.loads(read_bounded(fresh[-1], dump.LARGEST))
-                return summary
-            if not alive:
-                raise DdpkitError(f"run {run.run_id} ended before it answered", f"ddpkit status {run.run_id}")
-            time.sleep(0.05)
-    raise _no_answer(run, DUMP_PATIENCE)
+
+    def fresh() -> dict[str, Any] | None:
+        made = sorted(set(folder.glob(f"dump-*/{dump.SUMMARY}")) - before)
+        return json.loads(read_bounded(made[-1], dump.LARGEST)) if made else None
+
+    with request_file(run, DUMP_REQUESTS, {"until": process_began() + DUMP_LIMIT}, required=False):
+        summary = _ask_launcher(run, ASK, "dump", fresh, DUMP_PATIENCE)
+    if summary is None:
+        raise DdpkitError(f"run {run.run_id} ended before it answered", f"ddpkit status {run.run_id}")
+    return summary
 
 
 def dump_job(run: Run) -> dict[str, Any]:
@@ -108,19 +107,24 @@ class LauncherSamples:
         self._run = run
         self._answer = Path(run.folder) / SAMPLE_FILE
         self._last: str | None = None
+        self._seen = (0, 0)  # inode and time of the file that was read last
         self._end_time = 1.0  # seconds for the end of a launcher that catches no signal any more
 
     def _read(self) -> dict[str, Any]:
         return read_object(self._answer) or {}
 
-    def sample(self, span: float, pss: bool) -> dict[str, Any] | None:
-        """One sample of every node; None where the run ended meanwhile. Raises DdpkitError."""
+    def sample(self, span: float, pss: bool = False, waits: int = 0) -> dict[str, Any] | None:
+        """One sample of every node; None where the run ended meanwhile. Raises DdpkitError.
+
+        waits: as in `ddpkit.node.calls.rank_waits`.
+        """
         run = self._run
         self._last = self._read().get("number")
         try:
-            with request_file(run, SAMPLE_REQUESTS, {"span": span, "pss": pss}, required=True):
-                signal_launcher(run, LOOK, "top")
-                return self._wait()
+            with request_file(run, SAMPLE_REQUESTS, {"span": span, "pss": pss, "waits": waits}, required=True):
+                sample = _ask_launcher(run, LOOK, "top", self._fresh, PATIENCE + span)
+                self._end_time = PATIENCE if sample is not None else self._end_time
+                return sample
         except UsageError:
             # A launcher at its end catches no signal; a moment later its record says how it ended.
             if launcher_process.process_state(run.launcher_pid) not in ("T", "t") and launcher_process.wait_for_end(
@@ -129,23 +133,16 @@ class LauncherSamples:
                 return None
             raise
 
-    def _wait(self) -> dict[str, Any] | None:
-        until, seen = time.monotonic() + PATIENCE, (0, 0)
-        while time.monotonic() < until:
-            try:
-                stat = self._answer.stat()
-                now = (stat.st_ino, stat.st_mtime_ns)
-            except OSError:
-                now = (0, 0)
-            if now != seen:
-                seen, sample = now, self._read()
-                if sample.get("number") not in (None, self._last):
-                    self._end_time = PATIENCE
-                    return sample
-            if not launcher_process.is_alive(self._run):
-                return None
-            time.sleep(0.02)
-        raise _no_answer(self._run, PATIENCE)
+    def _fresh(self) -> dict[str, Any] | None:
+        """Return a new answer; it is read where the file has changed."""
+        try:
+            stat = self._answer.stat()
+        except OSError:
+            return None
+        if (stat.st_ino, stat.st_mtime_ns) == self._seen:
+            return None
+        self._seen, sample = (stat.st_ino, stat.st_mtime_ns), self._read()
+        return sample if sample.get("number") not in (None, self._last) else None
 
     def close(self) -> None:
         """Nothing is left open."""
@@ -161,12 +158,13 @@ class JobSamples:
         self._step = OverlapStep(read_job_output(run), run.job_id, machine_of(run), silence_limit=silence)
         self._answered = False
 
-    def sample(self, span: float, pss: bool) -> dict[str, Any] | None:
+    def sample(self, span: float, pss: bool = False, waits: int = 0) -> dict[str, Any] | None:
         """One sample of every node that answers; None where the job ended meanwhile. Raises DdpkitError."""
         from ddpkit.run import status
 
         began, limit = time.time(), SAMPLE_LIMIT + span
-        values, reason = self._step.call(SAMPLE, {"span": span, "pss": pss, "limit": limit}, limit)
+        function, args = sample_call(span, pss, waits)
+        values, reason = self._step.call(function, {**args, "limit": limit}, limit)
         answers = [read_sample(value) for value in values]
         if not answers and not status.get_status(self._run).state.living:
             return None
@@ -186,6 +184,31 @@ class JobSamples:
 
 
 Samples = LauncherSamples | JobSamples
+
+
+def watch_ranks(run: Run, seconds: float = WATCHED) -> tuple[slow.Slowness, dict[str, Any]]:
+    """Watch all ranks of a run for the one for which the others wait. Returns that, and the sample.
+
+    Raises DdpkitError where the run has ended, or no rank can be watched.
+    """
+    source: Samples = JobSamples(run, seconds) if run.job else LauncherSamples(run)
+    most = max(20, min(2000, COLLECTIVES // max(1, run.world_size)))
+    try:
+        sample = source.sample(seconds, waits=most)
+        if sample is not None and not any(host.get("waits") for host in sample["hosts"]):
+            sample = source.sample(seconds, waits=most)  # another shell had asked for less at the same moment
+    finally:
+        source.close()
+    if sample is None:
+        raise UsageError(f"run {run.run_id} has ended", f"ddpkit status {run.run_id}")
+    try:
+        found = slow.find(sample, seconds)
+    except ValueError as error:
+        raise DdpkitError(str(error), f"ddpkit dump {run.run_id}") from None
+    if not found.waits:
+        why = next(iter(found.blind.values()), "no rank answered")
+        raise UsageError(f"cannot watch the ranks of run {run.run_id}: {why}", "ddpkit launch --observe stacks ...")
+    return found, sample
 
 
 # ---- both
@@ -232,19 +255,30 @@ def request_file(run: Run, names: str, request: Mapping[str, object], *, require
                 remove_if_same(str(path), made)
 
 
+def _ask_launcher(
+    run: Run, number: int, command: str, fresh: Callable[[], dict[str, Any] | None], patience: float
+) -> dict[str, Any] | None:
+    """Send the signal that asks, and wait for the answer; None: the run ended before. Raises DdpkitError."""
+    signal_launcher(run, number, command)
+    until = time.monotonic() + patience
+    while time.monotonic() < until:
+        alive = launcher_process.is_alive(run)  # asked first: a launcher may answer, and end
+        answer = fresh()
+        if answer is not None or not alive:
+            return answer
+        time.sleep(0.02)
+    raise DdpkitError(
+        f"the launcher of run {run.run_id} did not answer in {patience:g} s, or cannot write to {run.folder}",
+        f"ddpkit status {run.run_id}; df -h {shlex.quote(run.folder)}",
+    )
+
+
 def _silent_hosts(reader: JobOutput, answered: Collection[str]) -> dict[str, list[int]]:
     silent: dict[str, list[int]] = {}
     for rank, host in reader.hosts.items():
         if host not in answered:
             silent.setdefault(host, []).append(rank)
     return silent
-
-
-def _no_answer(run: Run, limit: float) -> DdpkitError:
-    return DdpkitError(
-        f"the launcher of run {run.run_id} did not answer in {limit:g} s, or cannot write to {run.folder}",
-        f"ddpkit status {run.run_id}; df -h {shlex.quote(run.folder)}",
-    )
 
 
 def signal_launcher(run: Run, number: int, command: str) -> None:

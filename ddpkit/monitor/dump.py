@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from ddpkit.files import create, make_plain_directory, open_for_append, read_bounded, write_atomically
-from ddpkit.monitor import evidence, hang, rank_state, ras
+from ddpkit.monitor import evidence, hang, rank_state
 from ddpkit.monitor.hang import FindingKind
 from ddpkit.text import format_ranks
 
@@ -112,26 +112,19 @@ def compose(
     ranks = sorted(answers.ranks, key=lambda rank: rank.rank)
     findings = hang.judge(ranks, silent, workdir, timed_out)
     if findings[0].kind in (FindingKind.STUCK, FindingKind.NONE):  # torch has no record, and stacks show nothing
-        said = (each for answer in answers.ras.values() for each in ras.late(answer["text"], ranks, workdir))
-        late = {each.words: each for each in said}.values()
+        said = [evidence.late_by_ras(answer["text"], ranks, workdir) for answer in answers.ras.values()]
+        late = {each.words: each for findings_of_one in said for each in findings_of_one}.values()
         findings = [*late, *(finding for finding in findings if not late or finding.kind is FindingKind.UNRECORDED)]
-    spoken = [finding for answer in answers.ras.values() for finding in ras.problems(answer["text"], ranks)]
+    spoken = [finding for answer in answers.ras.values() for finding in evidence.ras_problems(answer["text"], ranks)]
     seen = {finding.words: finding for finding in spoken}
     findings = [*(finding for finding in findings if not (seen and finding.kind is FindingKind.NONE)), *seen.values()]
     findings = hang.with_hardware(findings, answers.findings[: hang.SHOWN])
     names = rank_state.labels(key for rank in ranks for key in rank.groups)
     rows = [
         {
-            "rank": rank.rank,
-            "host": rank.host,
-            "pid": rank.pid,
-            "state": rank.state,
-            "how": rank.how,
-            "why": rank.why,
+            **{name: getattr(rank, name) for name in ("rank", "host", "pid", "state", "how", "why")},
             "where": rank_state.where(rank, workdir) if rank.stack else None,
-            "call": rank.call,
-            "idle": rank.idle,
-            "threads": rank.threads,
+            **{name: getattr(rank, name) for name in ("call", "idle", "threads")},
             "groups": {
                 names[key]: {
                     "begun": group.begun,
@@ -213,7 +206,7 @@ def newest_hang(run_folder: Path) -> HangDump | None:
         try:
             summary = json.loads(read_bounded(path, LARGEST))
             findings = tuple(
-                hang.Finding(kind=FindingKind(each["kind"]), ranks=tuple(each["ranks"]), words=each["words"])
+                hang.Finding(FindingKind(each["kind"]), tuple(each["ranks"]), each["words"])
                 for each in summary["findings"]
             )
             dumps.append(HangDump(folder=str(path.parent), time=float(summary["time"]), findings=findings))

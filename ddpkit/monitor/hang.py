@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from ddpkit.monitor.rank_state import InGroup, Pending, Rank, labels, where
+from ddpkit.run.state import describe_stall
 from ddpkit.text import format_ranks
 
 SHOWN = 8  # ranks that a finding names one by one
@@ -50,7 +51,7 @@ class FindingKind(str, Enum):
         return self.is_hang and self is not FindingKind.RAS
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Finding:
     """One thing that is odd."""
 
@@ -77,11 +78,7 @@ def judge(
     ranks = _with_timeouts(ranks, timed_out)
     known = {rank.rank: rank for rank in ranks}
     for host, theirs in silent.items():
-        findings.append(
-            Finding(
-                kind=FindingKind.SILENT, ranks=tuple(theirs), words=f"{host} did not answer ({format_ranks(theirs)})"
-            )
-        )
+        findings.append(Finding(FindingKind.SILENT, tuple(theirs), f"{host} did not answer ({format_ranks(theirs)})"))
     named: set[int] = set()
     waits = [
         finding
@@ -91,15 +88,13 @@ def judge(
     findings += waits
     for rank in ranks:
         if rank.state in _CALLS and rank.rank not in named:
-            findings.append(
-                Finding(kind=FindingKind.STOPPED, ranks=(rank.rank,), words=f"{rank.who} {_held(rank, workdir)}")
-            )
+            findings.append(Finding(FindingKind.STOPPED, (rank.rank,), f"{rank.who} {_held(rank, workdir)}"))
             named.add(rank.rank)
     if not waits:
         findings += _judge_stacks(ranks, named, workdir, timed_out)
     findings.sort(key=lambda finding: _ORDER.index(finding.kind))
     return [
-        *(findings or [Finding(kind=FindingKind.NONE, ranks=(), words=_nothing(ranks, workdir))]),
+        *(findings or [Finding(FindingKind.NONE, (), _nothing(ranks, workdir))]),
         *_unrecorded(ranks),
     ]
 
@@ -200,29 +195,25 @@ def _judge_group(
         named.add(rank.rank)
         if rank.state in _CALLS:
             words = f"{rank.who} {_held(rank, workdir)}; {what} waits for it ({wait})"
-            findings.append(Finding(kind=FindingKind.STOPPED, ranks=(rank.rank,), words=words))
+            findings.append(Finding(FindingKind.STOPPED, (rank.rank,), words))
         elif rank.recorded or (rank.stack and not rank.communicates):
             words = f"{rank.who} has not joined {what} ({wait}): {place(rank, workdir)}"
-            findings.append(Finding(kind=FindingKind.LATE, ranks=(rank.rank,), words=words))
+            findings.append(Finding(FindingKind.LATE, (rank.rank,), words))
         else:
             words = f"{rank.who} does not report its position ({rank.why or 'no record'}), and {wait}: {what}"
-            findings.append(Finding(kind=FindingKind.SILENT, ranks=(rank.rank,), words=words))
+            findings.append(Finding(FindingKind.SILENT, (rank.rank,), words))
     if len(late) > SHOWN:
         rest = [rank.rank for rank in late[SHOWN:]]
         named |= set(rest)
-        findings.append(
-            Finding(
-                kind=FindingKind.LATE, ranks=tuple(rest), words=f"{format_ranks(rest)} have not joined {what} either"
-            )
-        )
+        findings.append(Finding(FindingKind.LATE, tuple(rest), f"{format_ranks(rest)} have not joined {what} either"))
     if absent:
         words = f"{what} waits for {format_ranks(absent)}, which did not answer ({wait})"
-        findings.append(Finding(kind=FindingKind.SILENT, ranks=tuple(absent), words=words))
+        findings.append(Finding(FindingKind.SILENT, tuple(absent), words))
     held = [known[number] for number in inside if known[number].state in _CALLS and number not in named]
     for rank in held:
         named.add(rank.rank)
         words = f"{rank.who} {_held(rank, workdir)}; it had started {what} ({wait})"
-        findings.append(Finding(kind=FindingKind.STOPPED, ranks=(rank.rank,), words=words))
+        findings.append(Finding(FindingKind.STOPPED, (rank.rank,), words))
     return findings or list(_all_joined(key, what, wait, waiting, known, workdir))
 
 
@@ -236,12 +227,12 @@ def _all_joined(
         for number in queued[:SHOWN]:
             rank = known[number]
             words = f"{rank.who} has queued {what}, and its GPU has not started it ({wait}): {GPU_STUCK}"
-            yield Finding(kind=FindingKind.LATE, ranks=(number,), words=f"{words}; {place(rank, workdir)}")
+            yield Finding(FindingKind.LATE, (number,), f"{words}; {place(rank, workdir)}")
         return
     verb = "queued" if queued and key.endswith("nccl") else "joined"
     words = f"all ranks have {verb} {what} ({wait}), and it has not finished: it is still running, "
     words += "or the network between them is broken" if verb == "joined" else UNTIMED
-    yield Finding(kind=FindingKind.STUCK, ranks=(), words=words)
+    yield Finding(FindingKind.STUCK, (), words)
 
 
 def _first_difference(inside: Mapping[int, InGroup]) -> tuple[int, dict[int, str]] | None:
@@ -285,9 +276,7 @@ def _mismatch(
             place = f"and continued to {place}"
         words.append(f"{who} call{'s' if len(theirs) == 1 else ''} {op} #{seq} {place}")
     return Finding(
-        kind=FindingKind.MISMATCH,
-        ranks=tuple(odd),
-        words=f"ranks call different collectives in group {label}: {'; '.join(words)}",
+        FindingKind.MISMATCH, tuple(odd), f"ranks call different collectives in group {label}: {'; '.join(words)}"
     )
 
 
@@ -310,7 +299,7 @@ def _judge_stacks(
         words = f"{rank.who} is in no collective while {wait}: {place(rank, workdir)}"
         if timed_out:
             words = f"{rank.who} did not come, and {format_ranks(timed_out)} waited in vain: {place(rank, workdir)}"
-        findings.append(Finding(kind=FindingKind.STACKS, ranks=(rank.rank,), words=words))
+        findings.append(Finding(FindingKind.STACKS, (rank.rank,), words))
     spots = Counter((rank.user_frame, rank.call) for rank in inside)
     if not outside and len(spots) > 1:
         ways = []
@@ -321,15 +310,15 @@ def _judge_stacks(
         least = min(spots.values())
         odd = [rank.rank for rank in inside if spots[rank.user_frame, rank.call] == least]
         words = f"ranks wait in different places: {'; '.join(ways)}"
-        findings.append(Finding(kind=FindingKind.STACKS, ranks=tuple(odd), words=words))
+        findings.append(Finding(FindingKind.STACKS, tuple(odd), words))
     if not outside and len(spots) == 1 and len(inside) + len(named) < len(ranks):
         silent = [rank for rank in ranks if not rank.stack and rank.rank not in named]
         for rank in silent[:SHOWN]:
             words = f"{wait}, and {rank.who} does not report its position: {rank.why or 'no stack'}"
-            findings.append(Finding(kind=FindingKind.SILENT, ranks=(rank.rank,), words=words))
+            findings.append(Finding(FindingKind.SILENT, (rank.rank,), words))
     if not findings and not named and not outside and inside:
         words = f"{wait}, all in the same place: {where(inside[0], workdir)}"
-        findings.append(Finding(kind=FindingKind.STUCK, ranks=(), words=words))
+        findings.append(Finding(FindingKind.STUCK, (), words))
     return findings
 
 
@@ -341,9 +330,9 @@ def _unrecorded(ranks: Sequence[Rank]) -> list[Finding]:
         by_reason.setdefault(rank.unrecorded, []).append(rank.rank)
     return [
         Finding(
-            kind=FindingKind.UNRECORDED,
-            ranks=tuple(theirs),
-            words=f"only stacks of {format_ranks(theirs)} are compared, not their collectives: {reason}",
+            FindingKind.UNRECORDED,
+            tuple(theirs),
+            f"only stacks of {format_ranks(theirs)} are compared, not their collectives: {reason}",
         )
         for reason, theirs in by_reason.items()
         if reason
@@ -372,9 +361,5 @@ def place(rank: Rank, workdir: str) -> str:
 
 def _held(rank: Rank, workdir: str) -> str:
     was = f", in {where(rank, workdir)}" if rank.stack else ""
-    if rank.state == "T":
-        return f"is stopped (SIGSTOP){was}; to continue it: kill -CONT {rank.pid} on {rank.host}"
-    if rank.state == "t":
-        return f"is held by a debugger{was}; to find it: grep TracerPid /proc/{rank.pid}/status on {rank.host}"
     kernel = f" ({rank.wchan})" if rank.wchan not in ("", "0") else ""
-    return f"waits for a disk, a network file system or a driver (state D){kernel}{was}"
+    return describe_stall(rank.state, rank.pid, rank.host, where=was, kernel=kernel)

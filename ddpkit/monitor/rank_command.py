@@ -5,6 +5,7 @@ They need the terminal of whoever asks, which ssh and srun pass on by themselves
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -18,9 +19,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ddpkit.errors import UsageError, install, no_process
+from ddpkit.errors import DdpkitError, UsageError, install, no_process
 from ddpkit.launchers.host_names import Via
-from ddpkit.launchers.shell import join
+from ddpkit.launchers.shell import NOT_FROM_HERE, join, run_module
 from ddpkit.monitor import client
 from ddpkit.node.at_rank import environment
 from ddpkit.node.bundle import read_texts
@@ -32,6 +33,8 @@ from ddpkit.run.state import Origin
 from ddpkit.transports.channel import at_home
 from ddpkit.transports.srun import overlap_step
 
+_FUTURE = "from __future__ import annotations\n"  # the first text has it, where it must stand
+BEFORE = 1 << 16  # bytes that a node may print before it carries a connection
 _FOR_THE_COMMAND = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP)
 # For a person, unlike `hosts.ALONE`: ssh may ask. What a configuration does for other sessions is off.
 _SSH = ("-oRemoteCommand=none", "-oClearAllForwardings=yes", "-oEscapeChar=none")
@@ -106,14 +109,24 @@ def _job_of(run: Run) -> str | None:
     return found
 
 
-def find_rank(run: Run, rank: int) -> RankPlace:
-    """Ask a running launch where a rank is. Raises DdpkitError, also for a run that this user's index has not."""
+def find_rank(run: Run, rank: int, *, dry: bool = False) -> RankPlace:
+    """Ask a running launch where a rank is. Raises DdpkitError, also for a run that this user's index has not.
+
+    `dry`: nobody is asked; the launcher writes its ranks into the run's directory every few seconds.
+    """
     if run.origin is not Origin.INDEX:
         what = f"run {run.run_id} is not in this user's index: ddpkit connects to no host that its record names"
         raise UsageError(what, "ddpkit ps")
     if run.job is not None:
         reader = client.read_job_output(run)
         hosts, pids, group_of = reader.hosts, reader.pids, reader.group_of if reader.groups else None
+    elif dry:
+        from ddpkit.run.status import read_ranks
+
+        written = read_ranks(run)
+        ranks = [each for each in written.ranks if each.pid and not each.over] if written else []
+        hosts, pids = {each.rank: each.host for each in ranks}, {each.rank: each.pid or 0 for each in ranks}
+        group_of = None
     else:
         sample = client.LauncherSamples(run).sample(0.0, pss=False) or {"hosts": []}
         found = {
@@ -122,7 +135,7 @@ def find_rank(run: Run, rank: int) -> RankPlace:
         hosts, pids = {each: host for each, (host, _) in found.items()}, {each: pid for each, (_, pid) in found.items()}
         group_of = None
     if rank not in pids:
-        what = f"rank {rank} of run {run.run_id} does not run"
+        what = f"rank {rank} of run {run.run_id} does not run{', or is not in its status yet' if dry else ''}"
         raise UsageError(what, f"ddpkit status {run.run_id}")
     host = hosts[rank]
     peers = sorted(each for each in hosts if hosts[each] == host)
@@ -173,12 +186,31 @@ def relay_words(port: int) -> list[str]:
     return ["{python}", "-S", "-I", "-c", f"{read_texts()['relay']}\nmain({str(port)!r})\n"]
 
 
+def debugpy_words(port: int) -> list[str]:
+    """Return the command for `RankPlace.command` that attaches debugpy to the rank."""
+    texts = read_texts()
+    programs = "\n".join(texts[name].replace(_FUTURE, "") for name in ("relay", "debugpy_attach"))
+    attach = f"attach(sys.argv[1], {port}, {run_module('debugpy')!r})"
+    return ["{python}", "-c", f"{_FUTURE}{NOT_FROM_HERE}\n{programs}\n{attach}\n", "{pid}"]
+
+
+_kept: list[socket.socket] = []  # until this command ends
+
+
 def listen(port: int, hint: str) -> socket.socket:
-    """Open a port of this machine, for it alone. Raises UsageError where it is in use."""
+    """Open a port of this machine, for it alone. Raises UsageError where it is in use.
+
+    `localhost` can mean ::1 as well: that port is taken with it, and nobody answers there.
+    """
     try:
-        return socket.create_server(("127.0.0.1", port))
+        listener = socket.create_server(("127.0.0.1", port))
+        if socket.has_ipv6:
+            _kept.append(socket.socket(socket.AF_INET6))
+            _kept[-1].bind(("::1", listener.getsockname()[1]))
     except OSError as error:
-        raise UsageError(f"port {port} of this machine: {os.strerror(error.errno or 0)}", hint) from None
+        if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):  # no IPv6 here
+            raise UsageError(f"port {port} of this machine: {os.strerror(error.errno or 0)}", hint) from None
+    return listener
 
 
 def forward_port(place: RankPlace, port: int, listener: socket.socket, begun: Callable[[], None]) -> int:
@@ -202,7 +234,12 @@ def forward_port(place: RankPlace, port: int, listener: socket.socket, begun: Ca
     assert process.stdin is not None
     assert process.stdout is not None
     try:
-        while (line := process.stdout.readline()) != READY:
+        read = 0
+        while (line := process.stdout.readline(BEFORE)) != READY:
+            read += len(line)
+            if read >= BEFORE:
+                what = f"{place.host} prints more than {BEFORE >> 10} KiB before it carries a connection"
+                raise DdpkitError(what, f"ddpkit shell --rank {place.env['RANK']} -- true")
             if not line:
                 return process.wait() or 1  # ssh, srun or the node has said why
         begun()
@@ -211,3 +248,6 @@ def forward_port(place: RankPlace, port: int, listener: socket.socket, begun: Ca
     finally:
         process.terminate()
         process.wait()
+        for stream in (process.stdin, process.stdout):
+            with suppress(OSError):  # what was not sent has nowhere to go
+                stream.close()

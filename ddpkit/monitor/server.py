@@ -22,6 +22,7 @@ from ddpkit.errors import NO_PROGRESS
 from ddpkit.files import read_bounded, remove_file, write_atomically
 from ddpkit.launchers.events import AnswerEvent
 from ddpkit.launchers.plan import Plan, Step
+from ddpkit.run.launcher_process import process_start
 from ddpkit.transports.protocol import ANSWER_TIME, STEP_START_TIME, PackedAnswer
 
 if TYPE_CHECKING:  # see above
@@ -31,7 +32,7 @@ if TYPE_CHECKING:  # see above
 DUMP, DUMP_LIMIT = "stack_dump.collect", 7.5  # seconds for a dump, the start of its command and all answers included
 WATCH_LIMIT = 15.0  # seconds in which a node looks at its ranks for --hang-timeout
 DUMP_MINIMUM = 1.5  # seconds in which a node looks at its ranks, where the command took long to start
-SAMPLE, SAMPLE_LIMIT = "resource_sample.sample", 4.0  # seconds in which a node takes a sample, without its span
+SAMPLE_LIMIT = 4.0  # seconds in which a node takes a sample, without its span
 # Files in the run's folder.
 DUMP_REQUESTS = "dump.*.ask"
 REQUEST_SIZE = 1 << 16  # bytes
@@ -46,6 +47,12 @@ def dump_limit(left: float, answer_time: float) -> float:
     return max(DUMP_MINIMUM, min(DUMP_LIMIT, left) - answer_time)
 
 
+def sample_call(span: float, pss: bool, waits: int) -> tuple[str, dict[str, object]]:
+    """Return the function that takes a sample on a node, and its arguments. `waits`: as in `rank_waits.sample`."""
+    args: dict[str, object] = {"span": span, "pss": pss}
+    return ("rank_waits.sample", {**args, "waits": waits}) if waits else ("resource_sample.sample", args)
+
+
 def ras_askers(ranks: Iterable[int]) -> list[int]:
     """Ranks whose hosts ask NCCL RAS. One answer has the whole job; the first and the last, as one may be gone."""
     known = sorted(ranks)
@@ -54,6 +61,9 @@ def ras_askers(ranks: Iterable[int]) -> list[int]:
 
 class Caller(Protocol):
     """The part of a link that calls functions on its node."""
+
+    @property
+    def ahead(self) -> float: ...
 
     def call(self, function: str, args: Mapping[str, object]) -> int: ...
 
@@ -262,7 +272,9 @@ class MonitorServer:
         """Tell whether a shell of this machine debugs a rank. One that was killed left its file."""
         for path in self._launcher.folder.glob(DEBUG_REQUESTS):
             with suppress(OSError, ValueError, TypeError, KeyError):
-                if Path(f"/proc/{int(json.loads(read_bounded(path, REQUEST_SIZE))['pid'])}").exists():
+                request = json.loads(read_bounded(path, REQUEST_SIZE))
+                # Its number may be another process's by now.
+                if request["start"] and process_start(int(request["pid"])) == request["start"]:
                     return True
         return False
 
@@ -288,7 +300,7 @@ class MonitorServer:
 
     def request_sample(self) -> None:
         """Take a sample of every node, if another shell wants it: a terminal with a new size sends the same signal."""
-        self._read_requests(SAMPLE_REQUESTS, ("span", "pss"), self._begin_sample)
+        self._read_requests(SAMPLE_REQUESTS, ("span", "pss", "waits"), self._begin_sample)
 
     def _begin_sample(self, requests: Sequence[Mapping[str, float]]) -> None:
         if not requests:
@@ -299,10 +311,11 @@ class MonitorServer:
             from ddpkit.monitor.top import read_sample
 
             span = max(each["span"] for each in requests)
-            args = {"span": span, "pss": any(each["pss"] for each in requests)}
+            waits = max(int(each["waits"]) for each in requests)
+            function, args = sample_call(span, any(each["pss"] for each in requests), waits)
             living = self._living()
             able = {number: node for number, node in living.items() if number not in self._owed}
-            self._sample = Question(able, SAMPLE, args, SAMPLE_LIMIT + span, read_sample)
+            self._sample = Question(able, function, args, SAMPLE_LIMIT + span, read_sample)
             self._owed.update(self._sample.calls)
             for node in living.values():
                 if not node.step.scheduled:
@@ -318,14 +331,16 @@ class MonitorServer:
                 with suppress(OSError, ValueError, TypeError, KeyError):
                     request = json.loads(read_bounded(path, REQUEST_SIZE))
                     remove_file(str(path))
-                    requests.append({key: float(request[key]) for key in keys})
+                    requests.append({key: float(request.get(key, 0)) for key in keys})
             self._requests.put(partial(begin, requests))
 
         self._reads += 1
         _start_thread(read)
 
     def _write_sample(self, hosts: list[dict[str, Any]], silent: Mapping[str, Sequence[int]], began: float) -> None:
-        sample = {"t": began, "ending": self._launcher.deadline is not None, "hosts": hosts, "silent": silent}
+        ending = self._launcher.deadline is not None
+        ahead = {node.step.host: node.link.ahead for node in self._launcher.nodes if not node.step.scheduled}
+        sample = {"t": began, "ending": ending, "hosts": hosts, "silent": silent, "ahead": ahead}
         numbered = {"number": f"{os.getpid()}.{time.monotonic_ns()}", **sample}
         path = self._launcher.folder / SAMPLE_FILE
 
@@ -426,7 +441,7 @@ class MonitorServer:
             return True
         for finding in self._watch.unrecorded(result.findings):
             self._launcher.note(f"--hang-timeout: {finding.words}")
-        self._hangs = self._watch.judged(time.monotonic(), result.ranks, result.findings, self.last_line)
+        self._hangs = self._watch.hangs_now(time.monotonic(), result.ranks, result.findings, self.last_line)
         return self._reason != "watch" or self._hangs
 
     def _report(self, question: DumpQuestion) -> None:

@@ -16,6 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
+from ddpkit.run.state import describe_stall
+
 IDLE = 0.02  # processors: below it a rank does nothing
 WORKS = 0.1  # processors: above it one works
 GPU_IDLE, GPU_WORKS = 5.0, 50.0  # per cent
@@ -283,12 +285,10 @@ def findings(
         who = f" (ranks {', '.join(map(str, theirs))})" if theirs else ""
         say("silent", theirs, f"{name} did not answer in time{who}")
     for rank in ranks:
-        name = f"rank {rank['rank']} on {rank['host']}"
-        if rank["state"] in ("T", "t"):
-            how = "is stopped (SIGSTOP)" if rank["state"] == "T" else "is held by a debugger"
-            say("stopped", [rank["rank"]], f"{name} {how}: process {rank['pid']}")
-        elif rank["state"] == "D" and rank["cpu"] is not None and rank["cpu"] < IDLE:
-            say("stuck", [rank["rank"]], f"{name} waits for a disk, a network file system or a driver (state D)")
+        stuck = rank["state"] == "D" and rank["cpu"] is not None and rank["cpu"] < IDLE
+        if stuck or rank["state"] in ("T", "t"):
+            words = describe_stall(rank["state"], rank["pid"], rank["host"])
+            say("stuck" if stuck else "stopped", [rank["rank"]], f"rank {rank['rank']} on {rank['host']} {words}")
     _idle(ranks, say)
     for host in hosts:
         _of_host(host, say)

@@ -47,7 +47,7 @@ class Watch:
         self._blind = bool(unrecorded)
         return unrecorded
 
-    def judged(self, now: float, ranks: Sequence[Rank], findings: Sequence[Finding], last_line: float) -> bool:
+    def hangs_now(self, now: float, ranks: Sequence[Rank], findings: Sequence[Finding], last_line: float) -> bool:
         """Take one look. True: the run hangs, and it was not said before."""
         idle = [rank.idle for rank in ranks if rank.idle is not None]
         if idle:

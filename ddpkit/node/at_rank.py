@@ -10,8 +10,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
+import signal
 import sys
 
 TYPE_CHECKING = False
@@ -45,10 +47,19 @@ def main(ask: dict[str, Any]) -> None:
         words = [nsenter, "--target", str(pid), *inside, "--preserve-credentials", "--wd", "--", *words]
     else:
         os.chdir("/proc/%d/cwd" % pid)
+    _end_with_parent()
     try:
         os.execvpe(words[0], words, env)
     except OSError as error:
         sys.exit("ddpkit: %s: %s" % (words[0], error.strerror))
+
+
+def _end_with_parent() -> None:
+    """End with what started this process: an SSH server tells a command without a terminal nothing of a lost client."""
+    parent = os.getppid()
+    ctypes.CDLL(None).prctl(1, signal.SIGHUP)  # PR_SET_PDEATHSIG; it survives exec
+    if os.getppid() != parent:
+        sys.exit(129)
 
 
 def find(runs: list[str], pid: int) -> int | None:

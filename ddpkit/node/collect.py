@@ -16,10 +16,11 @@ import time
 
 from ddpkit.node.child import die_with_parent, execute, exit_status, hide
 from ddpkit.node.step_output import OBSERVE, StepReader
+from ddpkit.node.supervision.clock import Clock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Iterable, Iterator, Sequence
+    from typing import Any, Callable, Iterable, Iterator, Sequence
 
 CHUNK = 1 << 18
 # Lines that come one by one are read together: each write costs the launcher 0.3 ms. A pipe holds 64 KB.
@@ -146,37 +147,47 @@ def _start(argv: Sequence[str]) -> tuple[int, dict[int, int]]:
     return pid, {read: number for number, (read, _) in enumerate(pipes, 1)}
 
 
+def _relay(streams: dict[int, int], reader: StepReader, output: Output, now: Callable[[], float]) -> None:
+    """Write what the command prints into the job's output, until it has closed its outputs.
+
+    streams: 1 or 2, by the descriptor from which the command's standard output or error is read.
+    """
+    poll, next_read = select.poll(), 0.0
+    for fd in streams:
+        poll.register(fd, select.POLLIN)
+    while streams:
+        due = min(reader.due - now(), output.due - time.monotonic(), 60.0)
+        ready = poll.poll(1000 * max(0.0, due) + 1)
+        time.sleep(max(0.0, next_read - time.monotonic()))
+        pieces = {fd: os.read(fd, CHUNK) for fd, _ in ready}
+        lines: list[tuple[str, Any]] = []
+        for fd, piece in pieces.items():
+            if piece:
+                lines += reader.feed(streams[fd], piece, round(now(), 3))
+            else:
+                poll.unregister(fd)
+                del streams[fd]
+        size = sum(map(len, pieces.values()))
+        next_read = time.monotonic() + TOGETHER if 0 < size < FLOOD else 0.0
+        lines += reader.overdue(now())
+        output.write(lines)
+
+
 def main(spec_file: str, *argv: str) -> None:
+    """Run the command, write its lines and events, and end with the exit code of the run."""
     hide()
+    # A signal for the script must not end this program before it ignores them.
     signal.pthread_sigmask(signal.SIG_BLOCK, _NOT_OURS)
     with open(spec_file) as file:
         spec = json.load(file)
-    reader = StepReader(spec)
-    pid, outputs = _start(argv)
+    reader, output = StepReader(spec), Output(spec["marks"])
+    pid, streams = _start(argv)
     for number in _NOT_OURS:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _NOT_OURS)
-    output, poll, together = Output(spec["marks"]), select.poll(), 0.0
-    for fd in outputs:
-        poll.register(fd, select.POLLIN)
-    while outputs:
-        due = min(reader.due - time.time(), output.due - time.monotonic(), 60.0)
-        ready = poll.poll(1000 * max(0.0, due) + 1)
-        time.sleep(max(0.0, together - time.monotonic()))
-        lines: list[tuple[str, Any]] = []
-        size = 0
-        for fd, _ in ready:
-            data = os.read(fd, CHUNK)
-            size += len(data)
-            if data:
-                lines += reader.feed(outputs[fd], data, round(time.time(), 3))
-            else:
-                poll.unregister(fd)
-                del outputs[fd]
-        together = time.monotonic() + TOGETHER if 0 < size < FLOOD else 0.0
-        lines += reader.overdue(time.time())
-        output.write(lines)
+    now = Clock().now
+    _relay(streams, reader, output, now)
     code, killer = exit_status(os.waitpid(pid, 0)[1])
-    output.write(reader.finish(128 + killer if killer else code or 0, time.time()))
+    output.write(reader.finish(128 + killer if killer else code or 0, now()))
     output.close()
     os._exit(reader.exit_code)

@@ -1,14 +1,17 @@
-"""Files of the kernel, read within bounds: /proc, control groups, sockets."""
+"""Files of the kernel, read within bounds: /proc, control groups, sockets, its log."""
 
 from __future__ import annotations
 
 import os
+import re
+import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Iterator
 
 MOST = 1 << 24  # bytes of a file that are read
+LOG_RECORDS = 200_000  # the largest buffers have so many; the newest come last
 
 
 def list_names(folder: str) -> list[str]:
@@ -67,6 +70,31 @@ def tcp_sockets(pid: int | str = "self") -> Iterator[tuple[int, int, bool, str]]
                 yield local, remote, words[3] == "0A", "socket:[%s]" % words[9]
 
 
+def socket_file(number: int) -> int | None:
+    """Inode of the file of a Unix socket of this process's network, its last 32 bits; None: it is not known.
+
+    number: of the socket, as in /proc/net/unix, which has the path at which it was bound, also after a rename.
+    The answer of `sock_diag(7)`: 16 bytes of netlink, 16 of the socket, then attributes; attribute 1 has the inode.
+    """
+    if sys.platform != "linux":
+        return None
+    import socket
+    import struct
+
+    any_cookie, listens, shows_file = 0xFFFFFFFF, 1 << 10, 2
+    query = struct.pack("=BBHIIIII", socket.AF_UNIX, 0, 0, listens, number, shows_file, any_cookie, any_cookie)
+    try:
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 4) as kernel:  # NETLINK_SOCK_DIAG
+            kernel.settimeout(1.0)
+            kernel.send(struct.pack("=IHHII", 16 + len(query), 20, 1, 1, 0) + query)  # SOCK_DIAG_BY_FAMILY
+            answer = kernel.recv(1 << 16)
+    except OSError:
+        return None
+    if len(answer) < 44 or struct.unpack_from("=H", answer, 4)[0] != 20 or struct.unpack_from("=H", answer, 34)[0] != 1:
+        return None
+    return int(struct.unpack_from("=I", answer, 36)[0])
+
+
 def meminfo(root: str = "") -> dict[str, int]:
     """Bytes of the machine's memory, by the names of /proc/meminfo."""
     rows = [line.split() for line in read_text(root + "/proc/meminfo").splitlines()]
@@ -102,3 +130,27 @@ def cpu_quota(root: str = "") -> float | None:
         if len(words) == 2 and words[0].isdecimal() and words[1].isdecimal():
             quotas.append(int(words[0]) / int(words[1]))
     return min(quotas) if quotas else None
+
+
+def kernel_log(since: float, path: str = "/dev/kmsg") -> Iterator[tuple[float, str]]:
+    """Lines that the kernel itself has logged since then, with their seconds after the boot.
+
+    What root writes there has another facility. Raises OSError where the log may not be read: many machines show it to
+    root alone.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        for _ in range(LOG_RECORDS):
+            try:
+                records = os.read(fd, 1 << 16)
+            except BrokenPipeError:  # the kernel has overwritten it meanwhile
+                continue
+            except OSError:  # nothing more
+                return
+            for level, after, text in re.findall(rb"^(\d+),\d+,(\d+),[^;]*;(.*)", records, re.MULTILINE):
+                if int(level) >> 3 == 0 and int(after) / 1e6 >= since:
+                    yield int(after) / 1e6, text.decode("utf-8", "replace")
+            if not records:
+                return
+    finally:
+        os.close(fd)

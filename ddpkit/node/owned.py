@@ -5,7 +5,9 @@ its kind. What is done in it is done through an open descriptor, so that a link 
 nowhere. A file is replaced only where a regular file of this user, or nothing, has its name.
 
 A directory can be held for as long as its run lasts: then every path in it means that directory, whatever has its name
-by now. In the `logs/` of a team another user can rename it, and put a link or another directory in its place.
+by now. In the `logs/` of a team another user can rename it, and put a link or another directory in its place. To any
+other path no link leads that another user put into a directory such as /tmp: as Linux itself, where its
+`protected_symlinks` is on.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 USER = "user "  # before the name of one
 EVERYONE = "every user"
 _ACL = "system.posix_acl_access"
+_LINKS = 40  # on the way to a file, as the kernel
 MARKER = ".ddpkit"  # in each directory that ddpkit made; its text is the directory's kind
 
 
@@ -75,10 +78,11 @@ def release_directory(path: str) -> None:
 def _place(path: str) -> Iterator[tuple[int | None, str]]:
     """Yield where a path is looked up, and the name there: in a held directory, or by the path itself.
 
-    No directory below a held one is a link. Raises OSError.
+    No directory below a held one is a link. Raises NotOwnedError for a planted link on the way, or OSError.
     """
     held = _held_above(path) if _held else None
     if held is None:
+        check_way(os.path.dirname(path))
         yield None, path
         return
     folder, names = held
@@ -115,6 +119,45 @@ def open_path(path: str, flags: int) -> int:
     """Return a descriptor of what is there, for a reader. Raises OSError."""
     with _place(path) as (folder, name):
         return os.open(name, flags, dir_fd=folder)
+
+
+def check_way(path: str) -> None:
+    """Raise NotOwnedError where another user put a link on the way to a path into a directory that all can write to.
+
+    The owner of such a directory may. What is missing on the way is no error.
+    """
+    try:
+        for link, facts in links_on_way(path):
+            above = os.stat(os.path.dirname(link))
+            if above.st_mode & stat.S_IWOTH and facts.st_uid not in (os.geteuid(), above.st_uid, *administrators()):
+                raise NotOwnedError("%s put the link %s on the way to it" % (user_name(facts.st_uid), link), path)
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+
+
+def links_on_way(path: str) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield each link on the way to a path, its last name included, before it is followed. Raises OSError."""
+    whole = path if path.startswith("/") else os.path.join(os.getcwd(), path)
+    at, todo, links = "/", _parts(whole), 0
+    while todo:
+        part = todo.pop()
+        here = os.path.dirname(at) if part == ".." else os.path.join(at, part)
+        facts = os.lstat(here)
+        if not stat.S_ISLNK(facts.st_mode):
+            at = here
+            continue
+        links += 1
+        if links > _LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+        yield here, facts
+        target = os.readlink(here)
+        at = "/" if target.startswith("/") else at
+        todo += _parts(target)
+
+
+def _parts(path: str) -> list[str]:
+    """The names in a path, the last one first."""
+    return [each for each in reversed(path.split("/")) if each not in ("", ".")]
 
 
 def adopt_directory(path: str, kind: str, seen: os.stat_result | None = None) -> None:
@@ -297,18 +340,22 @@ def remove_socket(path: str, prefix: str) -> None:
 
 
 def move_entries(path: str, kind: str, is_ours: Callable[[str], bool], target: str) -> None:
-    """Move what has a name of ddpkit's in one of its directories into a new directory in it. Raises OSError.
+    """Move what has a name of ddpkit's in one of its directories into another directory in it. Raises OSError.
 
-    Raises FileExistsError where `target` exists: nothing was moved then.
+    A script may have made that one. Raises FileExistsError where it has such a name already: nothing was moved then.
     """
     folder = open_directory(path, kind)
     try:
-        os.mkdir(target, 0o755, dir_fd=folder)
+        with suppress(FileExistsError):
+            os.mkdir(target, 0o755, dir_fd=folder)
         inner = os.open(target, _DIRECTORY, dir_fd=folder)
         try:
-            for name in _names(folder):
-                if name != target and is_ours(name):
-                    os.rename(name, name, src_dir_fd=folder, dst_dir_fd=inner)
+            names = [name for name in _names(folder) if name != target and is_ours(name)]
+            taken = [name for name in names if name_in(inner, name)]
+            if taken:
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), "%s/%s" % (target, taken[0]))
+            for name in names:
+                os.rename(name, name, src_dir_fd=folder, dst_dir_fd=inner)
         finally:
             os.close(inner)
     finally:
@@ -404,6 +451,27 @@ def own_file(path: str, content: bytes = b"", mode: int = 0o600) -> Iterator[int
         os.close(file)
 
 
+def try_to_write(folder: str, size: int) -> None:
+    """Write so many bytes into a directory, and keep nothing. Raises OSError.
+
+    The file has no name, or none any more: whoever ends this process meanwhile leaves nothing.
+    """
+    path = "%s/ddpkit-%s" % (folder, os.urandom(8).hex())
+    with _place(path) as (above, name):
+        here, flags = folder if above is None else ".", getattr(os, "O_TMPFILE", os.O_DIRECTORY)
+        try:
+            file = os.open(here, os.O_WRONLY | os.O_CLOEXEC | flags, 0o600, dir_fd=above)
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL):
+                raise
+            file = _create(name, 0o600, above, b"")  # NFS and others have no such files
+    try:
+        remove_if_same(path, os.fstat(file))
+        _write_all(file, b"\0" * size)
+    finally:
+        os.close(file)
+
+
 def remove_if_same(path: str, made: os.stat_result) -> bool:
     """Delete a file that this process made. Tell whether the name still was that file's."""
     try:
@@ -476,14 +544,18 @@ def _create(path: str, mode: int, folder: int | None, content: bytes | Iterator[
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _CAREFUL, mode, dir_fd=folder)
     try:
         for piece in [content] if isinstance(content, bytes) else content:
-            rest = memoryview(piece)
-            while rest:
-                rest = rest[os.write(file, rest) :]
+            _write_all(file, piece)
     except BaseException:
         os.close(file)
         os.unlink(path, dir_fd=folder)
         raise
     return file
+
+
+def _write_all(file: int, content: bytes) -> None:
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(file, rest) :]
 
 
 def _marker(folder: int) -> str:

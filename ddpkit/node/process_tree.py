@@ -8,6 +8,9 @@ leaves the rank on purpose: it begins a session of its own, lets its parent end,
 output. It then waits at a named socket for any program of the user, who may have work in it that has nothing to do with
 the run. It is not ended with the run, and neither is what it has started. Whatever else a rank leaves behind, such as a
 worker with a session of its own or a command behind `nohup`, serves nobody once the rank is gone.
+
+A daemon takes these steps one after the other, and until the last of them it looks like any leftover. What has begun a
+moment ago is therefore left alone until it is `GROWN_UP`, and judged then.
 """
 
 from __future__ import annotations
@@ -20,12 +23,13 @@ import sys
 import time
 from collections import namedtuple
 
-from ddpkit.node.kernel import open_files, read_link, read_text
+from ddpkit.node.kernel import open_files, read_link, read_text, socket_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Collection, Sequence
 
+GROWN_UP = 2.0  # seconds from the start of a process until it is a daemon, if it becomes one; on a busy machine as well
 SETTLED = 0.2  # seconds after which a shared daemon without ranks is one that stays
 LOOK_AGAIN = 0.02  # seconds between two looks at processes that are being ended
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -109,6 +113,14 @@ def descendants() -> list[int]:
     return _ours(processes())
 
 
+def is_young(pid: int) -> bool:
+    """Tell whether a process has begun so recently that it may be a shared daemon on its way."""
+    if sys.platform != "linux":
+        return False
+    process = read_process(pid)
+    return process is not None and time.clock_gettime(time.CLOCK_BOOTTIME) < process.started + GROWN_UP
+
+
 def daemons() -> dict[int, str]:
     """Shared daemons that became children of this process, each with its name: they are not the run's."""
     return shared_daemons(os.getpid(), groups or None) if sys.platform == "linux" else {}
@@ -159,10 +171,19 @@ def kill_all_below() -> None:
 
 
 def end_all_below(limit: float) -> None:
-    """KILL what is below this process until nothing is left, for so many seconds at most."""
-    until = time.monotonic() + limit
-    while time.monotonic() < until:
-        kill_all_below()
+    """KILL what is below this process until nothing is left, for so many seconds at most.
+
+    What is young is killed last, after GROWN_UP: also one of those that fork and end all the time.
+    """
+    began = time.monotonic()
+    while time.monotonic() < began + limit:
+        left = descendants()
+        if time.monotonic() < began + GROWN_UP and any(map(is_young, left)):
+            for pid in left:
+                if not is_young(pid):
+                    kill(pid, signal.SIGKILL)
+        else:
+            kill_all_below()
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
@@ -255,7 +276,7 @@ def shared_daemons(parent: int, started: Collection[int] | None = None) -> dict[
     """
     daemons = {}
     for pid in children(parent):
-        name = _leads_session(pid)
+        name = _left_session(pid, started or ())
         if not name or (started and pid in started):
             continue
         standard = _standard_streams(pid)
@@ -282,11 +303,19 @@ def children(parent: int) -> set[int]:
         return {pid for pid, process in processes(zombies=True).items() if process.parent == parent}
 
 
-def _leads_session(pid: int) -> str:
-    """Return the name of a living process that leads a session without a terminal; else nothing."""
+def _left_session(pid: int, started: Collection[int]) -> str:
+    """Return the name of a living process that began a session without a terminal; else nothing.
+
+    Some daemons fork once more then, so that none of them can get a terminal: the one that leads the session is gone.
+    A rank's own session, which is that of a child in `started`, is none. Where those are not known, after a supervisor
+    was killed, such a daemon cannot be told from what a rank left, and is ended.
+    """
     process = read_process(pid)
-    leads = process is not None and process.state != "Z" and process.session == pid and not process.terminal
-    return str(process.name) if process is not None and leads else ""
+    if process is None or process.state == "Z" or process.terminal:
+        return ""
+    session = process.session
+    left = session == pid or (bool(started) and session not in started and read_process(session) is None)
+    return str(process.name) if left else ""
 
 
 def _standard_streams(pid: int) -> list[str] | None:
@@ -310,19 +339,31 @@ def _listening(pid: int, targets: Sequence[str]) -> list[str]:
             for line in file:
                 words = line.rstrip("\n").split(None, 7)
                 if len(words) == 8 and words[3] == _LISTENS and "socket:[%s]" % words[6] in targets:
-                    paths.append(words[7])
+                    paths.append((words[7], int(words[6])))
     except OSError:
         return []
-    return [path for path in paths if path.startswith("/") and _is_socket(pid, path)]
+    # "@": a name without a file, which lasts as long as the socket.
+    return [path for path, number in paths if path[0] == "@" or (path[0] == "/" and _is_socket(pid, path, number))]
 
 
-def _is_socket(pid: int, path: str) -> bool:
+def _is_socket(pid: int, path: str, number: int) -> bool:
+    """Tell whether a socket has a file: at its path, or beside it, where ssh puts it once it listens."""
     for root in ("/proc/%d/root" % pid, ""):
         try:
             return stat.S_ISSOCK(os.stat(root + path).st_mode)
         except OSError:
+            pass
+        try:
+            with os.scandir(root + os.path.dirname(path)) as entries:
+                file = socket_file(number)
+                return any(entry.inode() & 0xFFFFFFFF == file and _is_socket_file(entry) for entry in entries)
+        except OSError:
             continue
     return False
+
+
+def _is_socket_file(entry: os.DirEntry[str]) -> bool:
+    return stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode)
 
 
 # ---- rsync

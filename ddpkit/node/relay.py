@@ -6,7 +6,8 @@ A message is a line, because srun passes on whole lines: the number of a connect
     =COUNT    so many bytes of the other end have been taken: it reads no further than ROOM ahead
     -         the connection is gone, in both directions
 
-Both ends end with the pipes.
+Both ends end with the pipes. A port of a host is open to all of its users: here a connection is taken from this user
+alone, and there nothing is carried to another user's server.
 """
 
 from __future__ import annotations
@@ -24,6 +25,36 @@ if TYPE_CHECKING:
 READY = b"ready\n"
 PIECE = 3 << 14  # bytes that are read at once
 ROOM = 1 << 22  # bytes of one connection on their way
+
+
+def users_of(port: int, other: int = 0) -> set[int] | None:
+    """Return the users of TCP sockets with a local port: of those that listen, or of the one connected to `other`.
+
+    None: this system does not say.
+    """
+    found = set()
+    for name in ("tcp", "tcp6"):
+        try:
+            with open("/proc/net/" + name, encoding="ascii") as file:
+                rows = [line.split() for line in file.read().splitlines()[1:]]
+        except OSError:
+            if name == "tcp":
+                return None
+            continue
+        for row in rows:
+            local, remote = (int(row[column].rpartition(":")[2], 16) for column in (1, 2))
+            if local == port and (remote == other if other else row[3] == "0A"):
+                found.add(int(row[7]))
+    return found
+
+
+def _is_own(end: socket.socket) -> bool:
+    """Tell whether the program at the other end of a connection is this user's."""
+    try:
+        users = users_of(end.getpeername()[1], end.getsockname()[1])
+    except OSError:
+        return False  # it is gone
+    return users is None or users == {os.geteuid()}
 
 
 class Relay:
@@ -62,8 +93,12 @@ class Relay:
                 if key.fd == self._sink:
                     self._flush()
                 elif key.fileobj is listener and listener is not None:
+                    end = listener.accept()[0]
+                    if not _is_own(end):
+                        end.close()
+                        continue
                     self._numbers += 1
-                    self._add(self._numbers, listener.accept()[0])
+                    self._add(self._numbers, end)
                     self._send(self._numbers, b"")
                 elif key.data is not None:
                     self._move(key.data, events)
@@ -177,8 +212,29 @@ class Relay:
 
 def main(port: str) -> None:
     """The end on a node: connects to a port of it. Its first line says that it runs."""
+
+    def connect() -> socket.socket:
+        check_server(int(port))
+        return socket.create_connection(("localhost", int(port)), 10)
+
+    check_server(int(port))
     os.write(1, READY)
     try:
-        Relay(0, 1, lambda: socket.create_connection(("localhost", int(port)), 10)).run()
+        Relay(0, 1, connect).run()
     except (OSError, KeyboardInterrupt):
         sys.exit(0)  # the other end is gone
+
+
+def check_server(port: int) -> None:
+    """End this process where another user than this one or root listens at a port of this host."""
+    users = (users_of(port) or set()) - {os.geteuid(), 0}
+    if users:
+        import pwd
+
+        try:
+            name = pwd.getpwuid(min(users)).pw_name
+        except KeyError:
+            name = str(min(users))
+        sys.exit(
+            "ddpkit: port %d of %s is another user's, %s: nothing is sent to it" % (port, os.uname().nodename, name)
+        )

@@ -11,6 +11,7 @@ import json
 import re
 import signal
 
+from ddpkit.node.supervision.clock import NodeClock
 from ddpkit.node.supervision.first_failure import WINDOW, End, Kind, first_failure
 
 TYPE_CHECKING = False
@@ -74,22 +75,10 @@ class Task:
 
     def __init__(self) -> None:
         self.host = ""
-        self.began = 0.0  # when it said so
-        self.ahead = float("inf")  # seconds at most that our clock is before the node's: the quickest of its events
+        self.clock = NodeClock()
         self.piece = ""  # of a frame
         self.ended: set[int] = set()  # its ranks that reported their end
         self.failed = False  # its program that starts ranks did
-
-    def in_our_time(self, event: dict[str, Any], now: float) -> None:
-        """Change the times of an event. Clocks differ, and some events come late: what was first is known here."""
-        self.ahead = min(self.ahead, now - event["t"])
-        earlier = max(0.0, event["t"] - event.get("since", event["t"]))
-        event["t"] += self.ahead
-        if event["t"] < self.began:
-            event["t"] = now  # the node's clock was set back
-        if "since" in event:
-            event["since"] = round(event["t"] - earlier, 3)
-        event["t"] = round(event["t"], 3)
 
 
 class Failures:
@@ -217,7 +206,7 @@ class StepReader:
         if rank is not None and rank not in ranks:
             return
         if kind == "hello":
-            task.host, task.began = event["host"], now
+            task.host, task.clock.began = event["host"], now
         event["host"] = task.host
         if kind == "out":
             yield from self._text(number, rank, event["fd"], event["data"])
@@ -227,7 +216,8 @@ class StepReader:
             if kind != "start":
                 return
         if "t" in event:
-            task.in_our_time(event, now)
+            task.clock.in_our_time(event, now)
+            event.update({name: round(event[name], 3) for name in ("t", "since") if name in event})
         else:
             event["t"] = now
         if kind == "exit":

@@ -96,18 +96,16 @@ class Records:
         self._short: dict[str, list[float]] = {}  # by rank: a record that waits for those that follow it
 
     def take(self, new: dict[str, list[list[float]]], least: float) -> dict[str, list[list[float]]]:
-        """Join records that follow each other. Returns those that are at least so many seconds long."""
+        """Join records that follow each other. Returns those that are at least `least` seconds long, by rank."""
         long_enough: dict[str, list[list[float]]] = {}
         for rank in {**self._short, **new}:
-            before = [self._short.pop(rank)] if rank in self._short else []
-            joined: list[float] | None = None
-            for record in before + new.get(rank, []):
-                joined = record if joined is None else _joined(joined, record)
+            waiting = [self._short.pop(rank)] if rank in self._short else []
+            for record in waiting + new.get(rank, []):
+                joined = _joined(self._short.pop(rank), record) if rank in self._short else record
                 if joined[SECONDS] >= least:
                     long_enough.setdefault(rank, []).append(joined)
-                    joined = None
-            if joined is not None:
-                self._short[rank] = joined
+                else:
+                    self._short[rank] = joined
         return long_enough
 
 

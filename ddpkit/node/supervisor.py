@@ -220,6 +220,8 @@ def guard(worker: int, folder: str) -> None:
     """Outlive the supervisor proper: should it be killed, this process gets its orphans, and ends them."""
     stdin = os.dup(0)
     redirect_to_devnull(0, 1)
+    if HELD not in sys.modules:  # a fork of a hold gets TERM when that ends
+        die_with_parent(os.getppid(), signal.SIGCONT)  # stopped, it would not see that the launcher is gone
     for number in FROM_TERMINAL:
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: end(worker))

@@ -7,10 +7,9 @@ from dataclasses import replace
 
 from ddpkit.config import LaunchSettings
 from ddpkit.errors import DdpkitError
-from ddpkit.execution import named_nodes, prepare
+from ddpkit.execution import prepare
 from ddpkit.preflight import rank_program
-from ddpkit.preflight.check import Check
-from ddpkit.preflight.node import Checks
+from ddpkit.preflight.check import Check, Fault
 from ddpkit.preflight.rank_program import PreflightOptions, check_settings
 from ddpkit.text import format_hosts
 
@@ -85,7 +84,9 @@ def causes(
     return find_causes(stage, hosts, works)
 
 
-def find_causes(stage: str, hosts: Sequence[str], works: Callable[[Sequence[str], Mapping[str, str]], bool]) -> Checks:
+def find_causes(
+    stage: str, hosts: Sequence[str], works: Callable[[Sequence[str], Mapping[str, str]], bool]
+) -> Iterator[Check]:
     """Yield the cause of a failed stage. `works` runs some hosts with more variables, and returns whether it passed.
 
     A failure that does not occur again has no cause among variables and nodes: each of them would seem to fix it.
@@ -109,15 +110,10 @@ def find_causes(stage: str, hosts: Sequence[str], works: Callable[[Sequence[str]
         together = f"{' and '.join(nodes)} fail together; each succeeds with other nodes"
         packets = "small packets pass between the two nodes, large data does not: an MTU, a cable or a filter"
         ping = "" if alone else f"; to test large packets: ssh {nodes[0]} ping -M do -s 1372 {nodes[1]}"
-        yield Check(
-            id="cause",
-            status="fail",
-            host=nodes[-1],
-            evidence=f"{nodes[0]} fails alone" if alone else together,
-            cause="" if alone else packets,
-            fix=f"-o exclude={nodes[-1]}{ping}",
-            doc="firewall-drop",
-        )
+        what = f"{nodes[0]} fails alone" if alone else together
+        cause = "" if alone else packets
+        fix = f"-o exclude={nodes[-1]}{ping}"
+        yield Fault("fail", what, cause, fix, "firewall-drop").of("cause", nodes[-1])
 
 
 def _slow_start(stage: str) -> Check:
@@ -150,10 +146,10 @@ def _works(
             ready = prepare.prepare_offline(chosen, environ)
             done = rank_program.run(ready.plan, ready.transport, settings.log_dir, signals=options.signals)
         else:
-            with named_nodes.approach(chosen, options.note) as nodes:
+            with prepare.approach(chosen, options.note) as nodes:
                 pool = nodes.transport.pool
                 pool.specs = tuple(spec for spec in pool.specs if spec.label in hosts)
-                plan = nodes.plan(nodes.transport.survey(lambda _: None, strict=False))
+                plan = nodes.plan(nodes.transport.survey(lambda _: None, strict=False), nodes.job)
                 done = rank_program.run(plan, nodes.transport, settings.log_dir, signals=options.signals)
     except DdpkitError:
         return False

@@ -1,4 +1,4 @@
-"""Check: a result of the preflight, for each host or rank that it is about.
+"""Check: a result of the preflight, for each host or rank that it is about; and the node that checks look at.
 
 Pure. The states: `pass`; `warn` (it will run, but look); `fail` (it would hang, fail, or train something else); `skip`
 (not asked for, or what it needs failed before); `unknown` (we could not look, which is no failure).
@@ -6,9 +6,12 @@ Pure. The states: `pass`; `warn` (it will run, but look); `fail` (it would hang,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
+
+from ddpkit.launchers.node_facts import NodeFacts, NodeInventory
 
 Status = Literal["pass", "warn", "fail", "skip", "unknown"]
 # The worst of many is the state of all.
@@ -107,3 +110,78 @@ def ordered(checks: Iterable[Check], hosts: Sequence[str]) -> list[Check]:
             ids.index(check.id), places.get(check.host, len(places)), -1 if check.rank is None else check.rank
         ),
     )  # fmt: skip
+
+
+# ---- checks of a node
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """One node: its answers, and the launch's wants of it."""
+
+    label: str
+    target: str  # what a person types behind ssh; empty: this machine
+    slots: int  # ranks that it is to have
+    facts: NodeFacts
+    inventory: NodeInventory
+    clock_offset: tuple[float, float] = (0.0, 0.0)  # seconds ahead of the launcher's clock: at least, at most
+    isolated: bool = False  # each rank sees only its own GPU
+    env: Mapping[str, object] = field(default_factory=dict)  # variables that the launch sets for its ranks
+
+    def command(self, command: str) -> str:
+        """A command for this node, as one types it on the launcher's machine."""
+        return ssh_command(self.target, command)
+
+
+def ssh_command(target: str, command: str) -> str:
+    """A command for a node, as one types it on another machine; `target`: as ssh takes it, empty for none."""
+    if not target:
+        return command
+    # What our own shell would take for itself is that one's to read.
+    return f"ssh {target} {shlex.quote(command) if set(command) & _SHELL else command}"
+
+
+class Fault(NamedTuple):
+    """What a check says where it is no pass."""
+
+    status: Status
+    evidence: str
+    cause: str = ""
+    fix: str = ""
+    doc: str = ""
+
+    def of(self, id: str, host: str = "", rank: int | None = None) -> Check:  # noqa: A002
+        """The result of a check for this host or rank."""
+        return Check(id=id, host=host, rank=rank, **self._asdict())
+
+
+CheckOne = Callable[[Node, Sequence[Node]], Fault | str | Iterator[Fault | str]]
+CheckAll = Callable[[Sequence[Node]], Iterator[Check]]
+_SHELL = frozenset("|&;<>()[]{}$*?~'\"\\")
+
+
+def check_each(id: str) -> Callable[[CheckOne], CheckAll]:  # noqa: A002
+    """Make a check of all nodes from one of a node, which gets all as well. A text is the evidence of a pass."""
+
+    def decorate(check: CheckOne) -> CheckAll:
+        def check_all(nodes: Sequence[Node]) -> Iterator[Check]:
+            for node in nodes:
+                found = check(node, nodes)
+                for each in (found,) if isinstance(found, (Fault, str)) else found:
+                    fault = Fault("pass", each) if isinstance(each, str) else each
+                    yield fault.of(id, node.label)
+
+        return check_all
+
+    return decorate
+
+
+def rank_environ(node: Node) -> dict[str, str]:
+    """The variables of ranks on a node: its own, with those of the launch over them."""
+    values = dict(node.inventory["environ"])
+    for name, value in dict(node.env).items():
+        if value is None:
+            values.pop(name, None)
+        elif name in values or name.startswith(("NCCL_", "GLOO_", "TORCH_", "CUDA_", "HIP_", "ROCR_")):
+            values[name] = str(value)
+    return values

@@ -10,9 +10,7 @@ from ddpkit.launchers.node_facts import Gpu
 from ddpkit.launchers.shell import count
 from ddpkit.node.calls.gpu_inventory import FAULTS_OF_CLOCKS, LOST
 from ddpkit.node.calls.gpus import visible_entries
-from ddpkit.preflight.check import Status
-from ddpkit.preflight.node import Checks, Node
-from ddpkit.preflight.request_checks import rank_environ
+from ddpkit.preflight.check import Fault, Node, check_each, rank_environ
 from ddpkit.text import format_ranges
 
 MPS = "nvidia-cuda-mps-server"  # shares a GPU in mode Exclusive_Process between processes
@@ -28,47 +26,42 @@ _REPAIRS: tuple[tuple[Literal["channel_repair", "core_repair"], str], ...] = (
     ("core_repair", "a group of cores"),
 )
 OFF = ("N/A", "[N/A]", "Not Supported", "None", "")
-Fault = tuple[Status, str, str, str, str]  # what, cause, command on the node, catalogue entry
 
 
-def check_gpus(nodes: Sequence[Node]) -> Checks:
-    for node in nodes:
-        yield from _check_node(node, nodes)
-
-
-def _check_node(node: Node, nodes: Sequence[Node]) -> Checks:
+@check_each("gpus")
+def check_gpus(node: Node, nodes: Sequence[Node]) -> Iterator[Fault | str]:
     gpus = node.inventory["gpus"]
     others = node.inventory["gpu_host"]["others"]
     if others and (gpus is None or not isinstance(gpus, list) or not gpus):
-        yield node.check("gpus", "unknown", _other_accelerators(others))
+        yield Fault("unknown", _other_accelerators(others))
         return
     if gpus is None:
-        yield node.check("gpus", "skip", "no nvidia-smi")
+        yield Fault("skip", "no nvidia-smi")
         return
     if isinstance(gpus, str) and not node.facts["gpus"] and not node.inventory["driver"]:
         # Neither driver nor GPU: a node without any, or one on which the driver is not loaded.
         none = "No devices" in gpus
-        yield node.check("gpus", "skip" if none else "unknown", "none" if none else gpus)
+        yield Fault("skip" if none else "unknown", "none" if none else gpus)
         return
     if isinstance(gpus, str):
         cause = "the driver does not answer" + ("; persistence mode may be off" if "within" in gpus else "")
-        look = node.command("sudo dmesg | grep -i -e nvrm -e xid")
-        yield node.check("gpus", "fail", gpus, cause=cause, fix=look, doc="gpu-lost")
+        fix = node.command("sudo dmesg | grep -i -e nvrm -e xid")
+        yield Fault("fail", gpus, cause, fix, "gpu-lost")
         return
     environ = rank_environ(node)
     chosen = visible(gpus, environ)
     problems = [*_count(node, gpus), *_host(node, chosen), *_domain(node, chosen, len(nodes))]
     for gpu in chosen:
         name = f"GPU {gpu.get('index')} ({gpu.get('uuid')})"
-        for status, what, cause, command, doc in _faults(node, gpu, _alike(gpu, nodes)):
-            fix = node.command(_command(gpu, command))
-            problems.append(node.check("gpus", status, f"{name}: {what}", cause=cause, fix=fix, doc=doc))
+        for fault in _faults(node, gpu, _alike(gpu, nodes)):
+            fix = node.command(_command(gpu, fault.fix))
+            problems.append(fault._replace(evidence=f"{name}: {fault.evidence}", fix=fix))
     yield from problems
     if not problems and chosen:
-        yield node.check("gpus", "pass", f"{len(chosen)} x {chosen[0].get('name', '')}")
+        yield f"{len(chosen)} x {chosen[0].get('name', '')}"
     elif not chosen:
         names = ", ".join(name for name in _VISIBLE if name in environ)
-        yield node.check("gpus", "skip", f"none, by {names}" if gpus else "none")
+        yield Fault("skip", f"none, by {names}" if gpus else "none")
 
 
 _VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
@@ -119,7 +112,7 @@ def _alike(gpu: Gpu, nodes: Sequence[Node]) -> list[Gpu]:
     return [each for gpus in lists if isinstance(gpus, list) for each in gpus if each.get("name") == gpu.get("name")]
 
 
-def _count(node: Node, gpus: Sequence[Gpu]) -> Checks:
+def _count(node: Node, gpus: Sequence[Gpu]) -> Iterator[Fault]:
     """Fewer than the driver knows, or than ranks; and parts of GPUs."""
     listed, seen = node.inventory["gpu_host"]["listed"], len(gpus)
     known = len(listed)
@@ -127,111 +120,77 @@ def _count(node: Node, gpus: Sequence[Gpu]) -> Checks:
         here = {gpu.get("bus", "")[-12:].lower() for gpu in gpus}
         lost = [bus for bus in listed if bus.lower() not in here]
         which = f"; {', '.join(lost)} {'is' if len(lost) == 1 else 'are'} missing" if len(lost) == known - seen else ""
-        yield node.check(
-            "gpus",
-            "fail",
-            f"nvidia-smi lists {seen} GPUs, and the driver {known}{which}",
-            cause="a GPU fell off the bus (Xid 79), or was disabled",
-            fix=node.command("sudo dmesg | grep -i xid"),
-            doc="gpu-lost",
-        )
+        what = f"nvidia-smi lists {seen} GPUs, and the driver {known}{which}"
+        cause = "a GPU fell off the bus (Xid 79), or was disabled"
+        fix = node.command("sudo dmesg | grep -i xid")
+        yield Fault("fail", what, cause, fix, "gpu-lost")
     elif node.isolated and node.slots > 1:
-        yield node.check(
-            "gpus",
-            "warn",
+        what = (
             f"each of {node.slots} ranks sees only its own GPU; here, {seen} of them {'is' if seen == 1 else 'are'} "
-            "checked",
-            cause="ranks of one node cannot access each other's GPU memory (no P2P): NCCL copies through the host",
-            fix="-o gpus-per-node=N instead of gpus-per-task; or srun --gpu-bind=none",
-            doc="gpus-isolated",
+            "checked"
         )
+        cause = "ranks of one node cannot access each other's GPU memory (no P2P): NCCL copies through the host"
+        fix = "-o gpus-per-node=N instead of gpus-per-task; or srun --gpu-bind=none"
+        yield Fault("warn", what, cause, fix, "gpus-isolated")
     elif 0 < seen < node.slots:
-        yield node.check(
-            "gpus",
-            "fail",
-            f"{seen} GPUs, and {node.slots} ranks",
-            cause="two ranks would share a GPU, which NCCL rejects",
-            fix=f"-n {seen}",
-            doc="invalid-device-ordinal",
-        )
+        what = f"{seen} GPUs, and {node.slots} ranks"
+        cause = "two ranks would share a GPU, which NCCL rejects"
+        fix = f"-n {seen}"
+        yield Fault("fail", what, cause, fix, "invalid-device-ordinal")
     parts = [gpu.get("index") for gpu in gpus if gpu.get("mig") == "Enabled"]
     if parts and node.slots > 1:
-        yield node.check(
-            "gpus",
-            "warn",
-            f"MIG is on: GPU {', '.join(map(str, parts))}",
-            cause="a rank sees one instance of such a GPU, and NCCL cannot connect two instances of one GPU",
-            fix=node.command("sudo nvidia-smi -mig 0"),
-            doc="duplicate-gpu",
-        )
+        what = f"MIG is on: GPU {', '.join(map(str, parts))}"
+        cause = "a rank sees one instance of such a GPU, and NCCL cannot connect two instances of one GPU"
+        fix = node.command("sudo nvidia-smi -mig 0")
+        yield Fault("warn", what, cause, fix, "duplicate-gpu")
 
 
-def _host(node: Node, gpus: Sequence[Gpu]) -> Checks:
+def _host(node: Node, gpus: Sequence[Gpu]) -> Iterator[Fault]:
     """Facts of the node that make all of its GPUs slow. One rank needs none of them."""
     if node.slots < 2:
         return
     host = node.inventory["gpu_host"]
     off = [int(gpu.get("index", 0)) for gpu in gpus if gpu.get("persistence") == "Disabled"]
     if off:
-        yield node.check(
-            "gpus",
-            "warn",
-            f"persistence mode is off: GPU {format_ranges(off)}",
-            cause="the first process initializes each GPU anew, which takes seconds a GPU",
-            fix=node.command("sudo nvidia-smi -pm 1"),
-            doc="slow-first-start",
-        )
+        what = f"persistence mode is off: GPU {format_ranges(off)}"
+        cause = "the first process initializes each GPU anew, which takes seconds a GPU"
+        fix = node.command("sudo nvidia-smi -pm 1")
+        yield Fault("warn", what, cause, fix, "slow-first-start")
     ports = [port for port in node.inventory["infiniband"] if port["state"] == "ACTIVE"]
     server = any("GeForce" not in gpu.get("name", "") and gpu.get("vendor") != "AMD" for gpu in gpus)
     if ports and server and not host["direct"]:
-        yield node.check(
-            "gpus",
-            "warn",
-            "nvidia_peermem is not loaded, and this driver has no dma-buf",
-            cause="network adapters cannot access GPU memory (GPUDirect RDMA): NCCL copies through the host",
-            fix=node.command("sudo modprobe nvidia_peermem"),
-            doc="gdr-missing",
-        )
+        what = "nvidia_peermem is not loaded, and this driver has no dma-buf"
+        cause = "network adapters cannot access GPU memory (GPUDirect RDMA): NCCL copies through the host"
+        fix = node.command("sudo modprobe nvidia_peermem")
+        yield Fault("warn", what, cause, fix, "gdr-missing")
     if host["redirects"] and len(gpus) > 1:
-        yield node.check(
-            "gpus",
-            "warn",
-            f"ACS is on at {count(host['redirects'], 'PCI bridge')} between GPUs and adapters",
-            cause="their requests to each other pass through the CPU, which is slow or hangs",
-            fix=node.command("sudo lspci -vvv | grep ACSCtl"),
-            doc="p2p-hang",
-        )
+        what = f"ACS is on at {count(host['redirects'], 'PCI bridge')} between GPUs and adapters"
+        cause = "their requests to each other pass through the CPU, which is slow or hangs"
+        fix = node.command("sudo lspci -vvv | grep ACSCtl")
+        yield Fault("warn", what, cause, fix, "p2p-hang")
 
 
-def _domain(node: Node, gpus: Sequence[Gpu], nodes: int) -> Checks:
+def _domain(node: Node, gpus: Sequence[Gpu], nodes: int) -> Iterator[Fault]:
     """NVLink between nodes, as on GB200. Zeros stand for a domain of one node."""
     domains = {(gpu.get("cluster", ""), gpu.get("clique", "")) for gpu in gpus if gpu.get("cluster", "").strip("0-NA/")}
     if len(domains) > 1:
-        yield node.check(
-            "gpus",
-            "warn",
-            f"its GPUs are in {len(domains)} NVLink domains or cliques",
-            cause="they cannot access each other's memory over NVLink",
-            fix=node.command("nvidia-smi -q | grep -A 6 Fabric"),
-            doc="imex",
-        )
+        what = f"its GPUs are in {len(domains)} NVLink domains or cliques"
+        cause = "they cannot access each other's memory over NVLink"
+        fix = node.command("nvidia-smi -q | grep -A 6 Fabric")
+        yield Fault("warn", what, cause, fix, "imex")
     if domains and nodes > 1 and not node.inventory["gpu_host"]["imex"]:
         inside = node.inventory["container"]
         give = "give the container its file: --device=/dev/nvidia-caps-imex-channels/channel0"
-        yield node.check(
-            "gpus",
-            "warn",
-            "no IMEX channel can be used: /dev/nvidia-caps-imex-channels",
-            cause="NCCL cannot use NVLink between nodes: it uses the network, which is slower, or fails",
-            fix=give if inside else node.command("ls -l /dev/nvidia-caps-imex-channels; systemctl status nvidia-imex"),
-            doc="imex",
-        )
+        what = "no IMEX channel can be used: /dev/nvidia-caps-imex-channels"
+        cause = "NCCL cannot use NVLink between nodes: it uses the network, which is slower, or fails"
+        fix = give if inside else node.command("ls -l /dev/nvidia-caps-imex-channels; systemctl status nvidia-imex")
+        yield Fault("warn", what, cause, fix, "imex")
 
 
 def _faults(node: Node, gpu: Gpu, alike: Sequence[Gpu]) -> Iterator[Fault]:
-    """Yield what is wrong with one GPU."""
+    """Yield what is wrong with one GPU. A fix is a command of NVIDIA's tools on the node."""
     if any(str(gpu.get(field)) in LOST for field in ("persistence", "mode", "memory_used", "link_width")):
-        yield "fail", "is lost", "it fell off the bus (Xid 79)", "sudo dmesg | grep -i xid", "gpu-lost"
+        yield Fault("fail", "is lost", "it fell off the bus (Xid 79)", "sudo dmesg | grep -i xid", "gpu-lost")
         return
     yield from _use(node, gpu)
     yield from _memory(gpu)
@@ -239,17 +198,15 @@ def _faults(node: Node, gpu: Gpu, alike: Sequence[Gpu]) -> Iterator[Fault]:
     if gpu.get("fabric", "") in ("In Progress", "Not Started"):
         cause = "nvidia-fabricmanager has not connected it to the NVSwitches; CUDA can fail with Error 802"
         restart = "systemctl status nvidia-fabricmanager"
-        yield "warn", f"fabric state is {gpu['fabric']}", cause, restart, "cuda-init-failed"
+        yield Fault("warn", f"fabric state is {gpu['fabric']}", cause, restart, "cuda-init-failed")
     elif gpu.get("fabric") == "Completed" and gpu.get("fabric_status", "Success") != "Success":
         what = f"fabric status is {gpu.get('fabric_status')}"
         log = "sudo journalctl -u nvidia-fabricmanager"
-        yield "fail", what, "its registration with the NVSwitches failed", log, "cuda-init-failed"
+        yield Fault("fail", what, "its registration with the NVSwitches failed", log, "cuda-init-failed")
     elif gpu.get("fabric_health") in ("Unhealthy", "Limited Capacity"):
-        what, cause = (
-            f"fabric health is {gpu['fabric_health']}",
-            "an NVLink or an NVSwitch is defective or set up wrongly",
-        )
-        yield "warn", what, cause, "nvidia-smi -q | grep -A 12 Fabric", "nvlink-error"
+        what = f"fabric health is {gpu['fabric_health']}"
+        cause = "an NVLink or an NVSwitch is defective or set up wrongly"
+        yield Fault("warn", what, cause, "nvidia-smi -q | grep -A 12 Fabric", "nvlink-error")
 
 
 def _use(node: Node, gpu: Gpu) -> Iterator[Fault]:
@@ -264,19 +221,21 @@ def _use(node: Node, gpu: Gpu) -> Iterator[Fault]:
             for each in users
         )
         look = "nvidia-smi" if inside else f"ps -fp {','.join(str(each['pid']) for each in users)}"
-        yield "warn", f"is in use by {who}", "another job uses memory and time of this GPU", look, "gpu-memory-taken"
+        yield Fault(
+            "warn", f"is in use by {who}", "another job uses memory and time of this GPU", look, "gpu-memory-taken"
+        )
     elif number(gpu.get("memory_used")) > 1024 and not (gpu.get("is_node") or gpu.get("addressing") == "ATS"):
         what = f"{gpu.get('memory_used')} are in use, without a visible process"
         cause = "a process of another container or user, or one that crashed"
-        yield "warn", what, cause, "sudo fuser -v /dev/nvidia*", "gpu-memory-taken"
+        yield Fault("warn", what, cause, "sudo fuser -v /dev/nvidia*", "gpu-memory-taken")
     if gpu.get("mode") == "Exclusive_Process" and users and not shared:
         what = "is in mode Exclusive_Process, and in use"
-        yield "fail", what, "only one process can use it", "sudo nvidia-smi -c 0", "gpu-busy"
+        yield Fault("fail", what, "only one process can use it", "sudo nvidia-smi -c 0", "gpu-busy")
     if gpu.get("license", "").startswith("Unlicensed"):
         cause = "without a license, CUDA in a virtual machine becomes slow, and fails after some time"
-        yield "warn", f"vGPU license: {gpu['license']}", cause, "systemctl status nvidia-gridd", "gpu-busy"
+        yield Fault("warn", f"vGPU license: {gpu['license']}", cause, "systemctl status nvidia-gridd", "gpu-busy")
     if gpu.get("mode") == "Prohibited":
-        yield "fail", "is in mode Prohibited", "no process can use it", "sudo nvidia-smi -c 0", "gpu-busy"
+        yield Fault("fail", "is in mode Prohibited", "no process can use it", "sudo nvidia-smi -c 0", "gpu-busy")
 
 
 def _memory(gpu: Gpu) -> Iterator[Fault]:
@@ -284,25 +243,29 @@ def _memory(gpu: Gpu) -> Iterator[Fault]:
     reset, look = _reset(gpu), "nvidia-smi"
     if gpu.get("ecc_errors", 0):
         what = f"{gpu['ecc_errors']} uncorrected memory errors"
-        yield "fail", what, f"a defective memory row; {reset}", look, "gpu-ecc"
+        yield Fault("fail", what, f"a defective memory row; {reset}", look, "gpu-ecc")
     if "Yes" in (gpu.get("remap_pending"), gpu.get("retire_pending")):
-        yield "fail", "a row remap is pending", f"a GPU reset replaces the failed memory; {reset}", look, "gpu-ecc"
+        yield Fault(
+            "fail", "a row remap is pending", f"a GPU reset replaces the failed memory; {reset}", look, "gpu-ecc"
+        )
     repairs = [what for field, what in _REPAIRS if gpu.get(field) == "Yes"]
     if repairs:
         cause = f"a GPU reset replaces the failed part; {reset}"
-        yield "fail", f"a repair is pending: {', '.join(repairs)}", cause, look, "gpu-ecc"
+        yield Fault("fail", f"a repair is pending: {', '.join(repairs)}", cause, look, "gpu-ecc")
     if gpu.get("remap_failure") == "Yes":
         cause = "it has no spare rows for its failed memory: the board must be replaced"
-        yield "fail", "a row remap failed", cause, "nvidia-smi -q -d ROW_REMAPPER", "gpu-ecc"
+        yield Fault("fail", "a row remap failed", cause, "nvidia-smi -q -d ROW_REMAPPER", "gpu-ecc")
     if gpu.get("unrepairable") == "Yes":
         cause = "the board must be replaced"
-        yield "fail", "it has memory that cannot be repaired", cause, "nvidia-smi -q -d ECC", "gpu-ecc"
+        yield Fault("fail", "it has memory that cannot be repaired", cause, "nvidia-smi -q -d ECC", "gpu-ecc")
     action = gpu.get("recovery", "None")
     if action.startswith(("Reset", "Reboot", "Drain")) and gpu.get("remap_pending") != "Yes" and not repairs:
-        yield "fail", f"the driver recommends: {action}", f"an earlier error of this GPU; {reset}", look, "gpu-ecc"
+        yield Fault(
+            "fail", f"the driver recommends: {action}", f"an earlier error of this GPU; {reset}", look, "gpu-ecc"
+        )
     if gpu.get("ecc") != gpu.get("ecc_pending") and gpu.get("ecc_pending", "N/A") not in OFF:
         what = f"ECC is {gpu.get('ecc')}, and {gpu.get('ecc_pending')} after a reset"
-        yield "warn", what, f"the mode was changed, and the GPU not reset; {reset}", look, "gpu-ecc"
+        yield Fault("warn", what, f"the mode was changed, and the GPU not reset; {reset}", look, "gpu-ecc")
 
 
 def _reset(gpu: Gpu) -> str:
@@ -319,7 +282,7 @@ def _speed(gpu: Gpu, alike: Sequence[Gpu]) -> Iterator[Fault]:
     reasons = [each for each in gpu.get("slow_because", []) if each in FAULTS_OF_CLOCKS]
     if reasons:
         look = "nvidia-smi -q -d PERFORMANCE"
-        yield "warn", f"is throttled: {', '.join(reasons)}", "heat or power", look, "straggler"
+        yield Fault("warn", f"is throttled: {', '.join(reasons)}", "heat or power", look, "straggler")
     field: Literal["power_limit", "clock_limit", "link_gen_max", "link_width"]
     for field, what, look in (
         ("link_width", "PCIe width", "sudo lspci -vv -d 10de:"),  # boards with half of the lanes have it by design
@@ -330,39 +293,14 @@ def _speed(gpu: Gpu, alike: Sequence[Gpu]) -> Iterator[Fault]:
         usual = Counter(number(each.get(field)) for each in alike).most_common(1)[0][0]
         if 0 < number(gpu.get(field)) < usual:
             text = f"{what} {gpu.get(field)}, on the other GPUs {usual}"
-            yield "warn", text, "its settings or its slot differ", look, "straggler"
+            yield Fault("warn", text, "its settings or its slot differ", look, "straggler")
     usual = Counter(each.get("links", 0) for each in alike).most_common(1)[0][0]
     if gpu.get("links", 0) < usual:
         text = f"{gpu.get('links', 0)} active NVLinks, on the other GPUs {usual}"
-        yield "warn", text, "links are down or disabled", "nvidia-smi nvlink --status", "nvlink-error"
+        yield Fault("warn", text, "links are down or disabled", "nvidia-smi nvlink --status", "nvlink-error")
 
 
 def number(value: object) -> int:
     """Return the integer that begins a value of nvidia-smi, as 16 of `16x`; 0 without one."""
     digits = str(value).split(".")[0].split(" ")[0].rstrip("x")
     return int(digits) if digits.isdecimal() else 0
-
-
-def closest_adapters(node: Node) -> str:
-    """Return the adapter nearest to each GPU: by the common path of PCI bridges, else by the NUMA node."""
-    gpus = node.inventory["gpus"]
-    if not isinstance(gpus, list):
-        return ""
-    pairs = []
-    for gpu in gpus:
-        path = gpu.get("pci", "").split("/")
-        best, depth = "", 0
-        for port in node.inventory["infiniband"]:
-            common = _common(path, port["pci"].split("/"))
-            # The root complex alone is shared by all devices of a socket.
-            shared = common if common > 1 else int(port["numa"] == gpu.get("numa") and port["numa"] not in ("", "-1"))
-            if path[0] and shared > depth:
-                best, depth = port["device"], shared
-        if best:
-            pairs.append(f"GPU {gpu.get('index')} {best}")
-    return ", ".join(pairs)
-
-
-def _common(one: Sequence[str], other: Sequence[str]) -> int:
-    """Return the number of equal parts at the start."""
-    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ddpkit.launchers.node_facts import NodeFacts, NodeInventory
-from ddpkit.preflight.check import Check
-from ddpkit.preflight.node import ssh_command
+from ddpkit.preflight.check import Check, Fault, ssh_command
 from ddpkit.transports.compatibility import Workarounds
 from ddpkit.transports.hosts import HostSpec, Problem
 from ddpkit.transports.reachability import OPEN_PORTS, SOME, Reachability
@@ -61,18 +60,22 @@ def _open(spec: HostSpec, chain: str, side: str, others: Sequence[NodeFacts], po
 def _master_fix(
     master_addr: str, specs: Sequence[HostSpec], facts: Sequence[NodeFacts], problem: Problem, mute: Sequence[int]
 ) -> str:
-    """The fix for a node that does not reach rank 0's port."""
+    """The fix for a node that does not reach rank 0's port. Empty: none is known.
+
+    `mute`: nodes that reach no other node at all.
+    """
     index = next(index for index, spec in enumerate(specs) if spec.label == problem.host)
-    first = _first_address(facts[0])
-    if master_addr and first and "no answer" not in problem.what:  # the name, and not the way
-        if any(words in problem.what for words in ("not known", "resolution", "no address")):
-            return _hosts_line(specs[index], first, master_addr)
-        return f"-o master_addr={first}"
+    rank_0, node = facts[0], facts[index]
+    address = _first_address(rank_0)
+    if master_addr and address and "no answer" not in problem.what:  # the name is wrong, and no firewall is the cause
+        unresolved = any(words in problem.what for words in ("not known", "resolution", "no address"))
+        return _hosts_line(specs[index], address, master_addr) if unresolved else f"-o master_addr={address}"
     if "different addresses" in problem.what:
         return ""
     if index in mute:
-        return _open(specs[index], "OUTPUT", "-d", facts[:1])
-    return _open(specs[0], "INPUT", "-s", [facts[index]] if index else facts[1:], facts[0]["port"] or 0)
+        return _open(specs[index], "OUTPUT", "-d", [rank_0])
+    sources = [node] if index else facts[1:]  # rank 0's own node is named where no other one reaches it
+    return _open(specs[0], "INPUT", "-s", sources, rank_0["port"] or 0)
 
 
 def _hosts_line(spec: HostSpec, address: str, name: str) -> str:
@@ -105,15 +108,10 @@ def check_families(specs: Sequence[HostSpec], reachability: Reachability) -> Ite
             mine = [address for address in reachability.addresses[target] if _family(address) == family]
             if mine and good and not good & set(mine):
                 word = "AF_INET6" if family == 4 else "AF_INET"
-                yield Check(
-                    id="mesh",
-                    status="warn",
-                    host=spec.label,
-                    evidence=f"its IPv{family} addresses do not answer: {', '.join(mine)}",
-                    cause="a library that tries this family first waits in vain, or fails",
-                    fix=f"--env NCCL_SOCKET_FAMILY={word}",
-                    doc="address-family",
-                )
+                what = f"its IPv{family} addresses do not answer: {', '.join(mine)}"
+                cause = "a library that tries this family first waits in vain, or fails"
+                fix = f"--env NCCL_SOCKET_FAMILY={word}"
+                yield Fault("warn", what, cause, fix, "address-family").of("mesh", spec.label)
 
 
 def check_chosen_interfaces(
@@ -136,15 +134,11 @@ def check_chosen_interfaces(
                 if _takes(name, value, [name for name, _ in each["addresses"]])
                 else "does not exist"
             )
-            yield Check(
-                id="interfaces",
-                status="fail" if fatal else "warn",
-                host=spec.label,
-                evidence=f"{name} is {value}, which {there_is}; they reach it over {', '.join(live)}",
-                cause="a start-up file or a user set it, and the libraries use only this interface",
-                fix=f'[host.{spec.name}] in ddpkit.toml: env = {{ {name} = "{live[0]}" }}',
-                doc="nccl-wrong-interface",
-            )
+            what = f"{name} is {value}, which {there_is}; they reach it over {', '.join(live)}"
+            cause = "a start-up file or a user set it, and the libraries use only this interface"
+            fix = f'[host.{spec.name}] in ddpkit.toml: env = {{ {name} = "{live[0]}" }}'
+            fault = Fault("fail" if fatal else "warn", what, cause, fix, "nccl-wrong-interface")
+            yield fault.of("interfaces", spec.label)
 
 
 def _takes(name: str, value: str, interfaces: Sequence[str]) -> bool:
@@ -161,28 +155,16 @@ def _own_name(spec: HostSpec, facts: NodeFacts, text: str) -> Check:
     if own and _loopback(own[0]):
         fix = ssh_command(spec.target, f"grep -nF {shlex.quote(own[0])} /etc/hosts")
     does = "publishes the address of the host's own name" if own else "and torchrun resolve their own host name"
-    return Check(
-        id="names",
-        status="warn",
-        host=spec.label,
-        evidence=text,
-        cause=f"gloo {does}; ddpkit sets GLOO_SOCKET_IFNAME, other launchers do not",
-        fix=fix or _hosts_line(spec, live, facts["host"]),
-        doc="name-is-loopback" if own else "no-node-is-host",
-    )
+    cause = f"gloo {does}; ddpkit sets GLOO_SOCKET_IFNAME, other launchers do not"
+    fix = fix or _hosts_line(spec, live, facts["host"])
+    return Fault("warn", text, cause, fix, "name-is-loopback" if own else "no-node-is-host").of("names", spec.label)
 
 
 def _wrong_interface(label: str, text: str) -> Check:
     live = text.rpartition("NCCL uses ")[2]
-    return Check(
-        id="interfaces",
-        status="warn",
-        host=label,
-        evidence=text,
-        cause="NCCL uses the first interfaces. ddpkit sets NCCL_SOCKET_IFNAME on that node, other launchers do not",
-        fix=f"for other launchers: export NCCL_SOCKET_IFNAME={live} GLOO_SOCKET_IFNAME={live.partition(',')[0]}",
-        doc="nccl-wrong-interface",
-    )
+    cause = "NCCL uses the first interfaces. ddpkit sets NCCL_SOCKET_IFNAME on that node, other launchers do not"
+    fix = f"for other launchers: export NCCL_SOCKET_IFNAME={live} GLOO_SOCKET_IFNAME={live.partition(',')[0]}"
+    return Fault("warn", text, cause, fix, "nccl-wrong-interface").of("interfaces", label)
 
 
 def _family(name: str) -> int:
@@ -212,18 +194,13 @@ def check_names(
             known = [facts[other.label]["host"] for other in others]
             whose = "" if known == [other.label for other in others] else f" ({_joined(o.label for o in others)})"
             address = _first_address(facts[others[0].label]) or "ADDRESS"
-            slow = "within 2 s" in what
-            yield Check(
-                id="names",
-                status="warn",
-                host=spec.label,
-                evidence=f"{_joined(known)}{whose} {what}",
-                cause="its name server does not answer, and every lookup waits for it"
-                if slow
-                else "ddpkit uses addresses, but other programs use names: torchrun's c10d, MPI",
-                fix=f"ssh {spec.target} cat /etc/resolv.conf" if slow else _hosts_line(spec, address, known[0]),
-                doc="second-master",
-            )
+            cause = "ddpkit uses addresses, but other programs use names: torchrun's c10d, MPI"
+            fix = _hosts_line(spec, address, known[0])
+            if "within 2 s" in what:
+                cause = "its name server does not answer, and every lookup waits for it"
+                fix = f"ssh {spec.target} cat /etc/resolv.conf"
+            text = f"{_joined(known)}{whose} {what}"
+            yield Fault("warn", text, cause, fix, "second-master").of("names", spec.label)
 
 
 def _joined(words: Iterable[str]) -> str:

@@ -4,13 +4,12 @@ Every check says something about every node: a pass is evidence as well."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ddpkit.launchers.shell import quote
-from ddpkit.preflight.check import Check
+from ddpkit.preflight.check import Check, CheckAll, Fault, Node, check_each
 from ddpkit.preflight.gpu_checks import check_gpus
-from ddpkit.preflight.node import CheckAll, Checks, Node, check_each
 from ddpkit.preflight.request_checks import check_environment
 from ddpkit.preflight.resource_checks import (
     check_clock,
@@ -29,27 +28,23 @@ from ddpkit.transports.compatibility import most_common
 _DRIVERS = {"11": 450, "12": 525, "13": 580}
 
 
-def check_nccl(nodes: Sequence[Node]) -> Checks:
+def check_nccl(nodes: Sequence[Node]) -> Iterator[Check]:
     versions = [str(node.inventory["nccl"] or "") for node in nodes]
     common = most_common([version for version in versions if version])
 
     @check_each("nccl-version")
-    def check(node: Node, _: Sequence[Node]) -> Check | str:
+    def check(node: Node, _: Sequence[Node]) -> Fault | str:
         version = node.inventory["nccl"]
         if not version:
             if common:
-                return node.check("nccl-version", "unknown", "no package of NCCL found")
-            return node.check("nccl-version", "skip", "no package of NCCL; the ranks report the one that they load")
+                return Fault("unknown", "no package of NCCL found")
+            return Fault("skip", "no package of NCCL; the ranks report the one that they load")
         if version == common:
             return str(version)
-        return node.check(
-            "nccl-version",
-            "fail",
-            f"NCCL {version}, the other nodes {common}",
-            cause="two versions of NCCL are not compatible",
-            fix=node.command(f"python -m pip install --force-reinstall {quote(f'{_nccl_name(node)}=={common}')}"),
-            doc="nccl-mismatch",
-        )
+        what = f"NCCL {version}, the other nodes {common}"
+        cause = "two versions of NCCL are not compatible"
+        fix = node.command(f"python -m pip install --force-reinstall {quote(f'{_nccl_name(node)}=={common}')}")
+        return Fault("fail", what, cause, fix, "nccl-mismatch")
 
     return check(nodes)
 
@@ -57,7 +52,7 @@ def check_nccl(nodes: Sequence[Node]) -> Checks:
 LOADED = "NCCL that its ranks load: "
 
 
-def loaded_nccl(versions: Mapping[str, str]) -> Checks:
+def loaded_nccl(versions: Mapping[str, str]) -> Iterator[Check]:
     """Checks from the NCCL that ranks have loaded. `versions`: by host; empty: none."""
     for host, version in versions.items():
         if version:
@@ -87,44 +82,32 @@ def _nccl_name(node: Node) -> str:
 
 
 @check_each("driver")
-def check_driver(node: Node, nodes: Sequence[Node]) -> Check | str:
+def check_driver(node: Node, nodes: Sequence[Node]) -> Fault | str:
     driver, cuda = node.inventory["driver"], node.inventory["cuda"]
     if not driver or not cuda:
         why = "no NVIDIA driver" if not driver else "this torch was built without CUDA"
         if driver and node.facts["gpus"]:
-            return node.check(
-                "driver",
-                "warn",
-                f"{node.facts['gpus']} GPUs, and {why}",
-                cause="ranks on that node run on the CPU",
-                fix=node.command("python -m pip install --force-reinstall torch"),
-                doc="no-nccl-in-torch",
-            )
-        return node.check("driver", "skip", why)
+            what = f"{node.facts['gpus']} GPUs, and {why}"
+            cause = "ranks on that node run on the CPU"
+            fix = node.command("python -m pip install --force-reinstall torch")
+            return Fault("warn", what, cause, fix, "no-nccl-in-torch")
+        return Fault("skip", why)
     least = _DRIVERS.get(cuda.partition(".")[0], 0)
     loaded = node.inventory["gpu_host"]["cuda_driver"]  # of libcuda, which packages of forward compatibility replace
     if int(driver.partition(".")[0]) >= least:
         common = most_common([str(each.inventory["driver"]) for each in nodes if each.inventory["driver"]])
         if driver == common:
             return f"driver {driver}, CUDA {cuda}"
-        return node.check(
-            "driver",
-            "warn",
-            f"driver {driver}, on the other nodes {common}",
-            cause="NCCL chooses other ways and speeds with another driver",
-            fix=f"install NVIDIA driver {common} on {node.label}",
-            doc="versions-differ",
-        )
+        what = f"driver {driver}, on the other nodes {common}"
+        cause = "NCCL chooses other ways and speeds with another driver"
+        fix = f"install NVIDIA driver {common} on {node.label}"
+        return Fault("warn", what, cause, fix, "versions-differ")
     if loaded and int(loaded.partition(".")[0]) >= int(cuda.partition(".")[0]):
         return f"driver {driver}, CUDA {cuda} by forward compatibility (libcuda of CUDA {loaded})"
-    return node.check(
-        "driver",
-        "fail",
-        f"driver {driver}, and torch was built for CUDA {cuda}, which needs {least} or later",
-        cause="the driver does not support torch's CUDA",
-        fix=f"install NVIDIA driver {least} or later, or a torch for an older CUDA: pip install --index-url ...",
-        doc="driver-too-old",
-    )
+    what = f"driver {driver}, and torch was built for CUDA {cuda}, which needs {least} or later"
+    cause = "the driver does not support torch's CUDA"
+    fix = f"install NVIDIA driver {least} or later, or a torch for an older CUDA: pip install --index-url ..."
+    return Fault("fail", what, cause, fix, "driver-too-old")
 
 
 CHECKS: tuple[CheckAll, ...] = (

@@ -11,9 +11,7 @@ from ddpkit.diagnosis.symptoms import find_symptom
 from ddpkit.launchers.node_facts import NodeFacts, NodeInventory
 from ddpkit.launchers.plan import World
 from ddpkit.preflight import network_checks, node_checks
-from ddpkit.preflight.check import Check
-from ddpkit.preflight.node import Node
-from ddpkit.preflight.request_checks import rank_environ
+from ddpkit.preflight.check import Check, Fault, Node, rank_environ
 from ddpkit.transports.compatibility import Requirements, default_ranks, torch_version
 from ddpkit.transports.hosts import HostSpec, Problem
 from ddpkit.transports.pool import NodePool
@@ -24,15 +22,8 @@ from ddpkit.transports.survey import Connections, Survey
 def from_problem(problem: Problem) -> Check:
     """A problem, with its cause."""
     symptom = find_symptom(problem.check, problem.what)
-    return Check(
-        id=problem.check,
-        status="fail",
-        host=problem.host,
-        evidence=problem.what,
-        cause=symptom.cause,
-        fix=symptom.fix.format(host=problem.host) or problem.fix,
-        doc=symptom.entry,
-    )
+    fix = symptom.fix.format(host=problem.host) or problem.fix
+    return Fault("fail", problem.what, symptom.cause, fix, symptom.entry).of(problem.check, problem.host)
 
 
 def with_inventory(problem: Problem, inventory: NodeInventory, target: str, master: str) -> Problem:
@@ -123,13 +114,13 @@ class _NodeSurvey:
 
     def _gather_inventories(self, *, smi: bool) -> None:
         pool, facts, requirements = self._pool, self._nodes.facts, self._requirements
-        names = list(dict.fromkeys(facts[spec.label]["host"] for spec in pool.specs))
-        few = names if len(names) <= MANY else names[:1]  # rank 0's at least
-        few = list(dict.fromkeys([*few, *filter(None, [requirements.master_addr])]))
+        hosts = list(dict.fromkeys(facts[spec.label]["host"] for spec in pool.specs))
+        # Names that each node resolves: all of a few nodes, of many that of rank 0 alone.
+        names = [*(hosts if len(hosts) <= MANY else hosts[:1]), *filter(None, [requirements.master_addr])]
         args = {
             spec.label: {
                 **inventory_args(facts[spec.label], smi=smi),
-                "names": few,
+                "names": list(dict.fromkeys(names)),
                 "taken": requirements.master_port if facts[spec.label]["no_port"] else None,
             }
             for spec in pool.specs

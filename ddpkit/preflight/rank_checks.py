@@ -1,10 +1,10 @@
-"""Checks from the events of our ranks, and from their ends. Pure."""
+"""Checks from the events of our ranks, and from their ends; of nodes of SLURM, from what their ranks report. Pure."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
@@ -15,8 +15,11 @@ from ddpkit.distributed import nodelist
 from ddpkit.errors import LaunchError, PreflightError
 from ddpkit.launchers.plan import Plan
 from ddpkit.launchers.shell import count
-from ddpkit.preflight.check import Check
-from ddpkit.preflight.rank_program import ProgramRun, StageEvent, compose_fix
+from ddpkit.preflight import node_checks
+from ddpkit.preflight.check import Check, Fault, Node, check_each
+from ddpkit.preflight.rank_program import DoneEvent, ProblemEvent, ProgramRun, ReportEvent, StageEvent, compose_fix
+from ddpkit.transports.compatibility import most_common, torch_version
+from ddpkit.transports.reachability import OPEN_PORTS
 
 BAD = PreflightError.exit_code  # of a rank of ddpkit's own programs that found a problem
 STAGES = ("ranks", "gloo", "gpu-map", "nccl", "speed")
@@ -85,20 +88,14 @@ def check_ranks(run: ProgramRun, plan: Plan, *, speed: bool) -> list[Check]:
 
 
 def _problems(run: ProgramRun, where: Mapping[int, str]) -> list[Check]:
-    events = run.problems
-    # A rank that reports itself is believed: no other knows more of it. And it ends all others.
-    self_reported = {event["rank"] for event in events if event["rank"] == event["sender"]}
+    """Return a check for each problem that a rank reports of itself or of another, but for consequences."""
+    self_reported = {event["rank"] for event in run.problems if event["rank"] == event["sender"]}
     started = {event["rank"] for event in run.starts}
     checks = []
-    several = len({event["rank"] for event in events}) > 1 or len(events) > 1
-    for event in events:
-        if several and any(words in event["problem"] for words in _ENDED):
-            continue  # a rank ended, which another one reports
-        text, cause, rank = event["problem"], event.get("cause", ""), event["rank"]
-        fix = compose_fix(event, where)
-        by_another = rank != event["sender"] and ("did not join" in text or "does not proceed" in text)
-        if by_another and (rank in self_reported or ("did not join" in text and self_reported)):
+    for event in run.problems:
+        if _is_consequence(event, self_reported, alone=len(run.problems) == 1):
             continue
+        text, cause, rank, fix = event["problem"], event.get("cause", ""), event["rank"], compose_fix(event, where)
         if "did not join" in text:
             text, cause, fix = _missing(text, rank in started, where.get(rank, ""))
         elif "does not proceed" in text or "ended, or hung" in text:
@@ -121,6 +118,16 @@ def _problems(run: ProgramRun, where: Mapping[int, str]) -> list[Check]:
             )
         )
     return list(_merge_alike(dict.fromkeys(checks)))
+
+
+def _is_consequence(event: ProblemEvent, self_reported: Collection[int | None], *, alone: bool) -> bool:
+    """Whether a problem follows from another one. A rank that reports itself is believed, and its end ends others."""
+    text, rank = event["problem"], event["rank"]
+    if not alone and any(words in text for words in _ENDED):
+        return True
+    if rank == event["sender"]:
+        return False
+    return bool(("did not join" in text and self_reported) or ("does not proceed" in text and rank in self_reported))
 
 
 def _missing(text: str, started: bool, host: str) -> tuple[str, str, str]:
@@ -162,16 +169,10 @@ def _silent(run: ProgramRun, where: Mapping[int, str], plan: Plan) -> Iterator[C
     for host, ranks in groupby(stuck, key=lambda rank: where.get(rank, "")):
         first = next(ranks)
         read = f"less {shlex.quote(run.folder)}/*.log"
-        yield Check(
-            id="ranks",
-            status="fail",
-            host=host,
-            rank=first,
-            evidence=f"{what} within {run.silent:g} s" + (f"; last line of its starter: {last}" if last else ""),
-            cause="its starter hangs: the scheduler's daemon, name resolution, a disk, or an import",
-            fix=f"ssh {shlex.quote(host)} uptime; {read}" if host else read,
-            doc="ranks-missing",
-        )
+        text = f"{what} within {run.silent:g} s" + (f"; last line of its starter: {last}" if last else "")
+        cause = "its starter hangs: the scheduler's daemon, name resolution, a disk, or an import"
+        fix = f"ssh {shlex.quote(host)} uptime; {read}" if host else read
+        yield Fault("fail", text, cause, fix, "ranks-missing").of("ranks", host, first)
 
 
 def _not_launched(run: ProgramRun) -> Check | None:
@@ -180,15 +181,9 @@ def _not_launched(run: ProgramRun) -> Check | None:
         match = re.search(r"Task launch .*failed on node (\S+?): (.+)", line)
         if match:
             host = shlex.quote(match[1])
-            return Check(
-                id="ranks",
-                status="fail",
-                host=match[1],
-                evidence=line.strip(),
-                cause="slurmd on that node is dead or disconnected, and SLURM has not detected it yet",
-                fix=f"ssh {host} systemctl status slurmd; to run without it: -o exclude={host}",
-                doc="task-launch-failed",
-            )
+            cause = "slurmd on that node is dead or disconnected, and SLURM has not detected it yet"
+            fix = f"ssh {host} systemctl status slurmd; to run without it: -o exclude={host}"
+            return Fault("fail", line.strip(), cause, fix, "task-launch-failed").of("ranks", match[1])
     return None
 
 
@@ -216,17 +211,11 @@ def _died(failure: Failure, run: ProgramRun, where: Mapping[int, str]) -> Check:
     if not (failure.log or scheduled or ended) or fix == "less ":
         fix = f"ls {shlex.quote(run.folder)}"  # it left no line
     text = "\n".join((evidence, *failure.last_lines))
-    doc = ended.id if ours and ended else ""
-    return Check(
-        id="scheduler" if scheduled else stage,
-        status="fail",
-        host=where.get(failure.rank, failure.host) if failure.rank is not None else "" if scheduled else failure.host,
-        rank=failure.rank,
-        evidence=evidence,
-        cause=usually or _cause(text) or ("its process ended" if ours else ""),
-        fix=fix,
-        doc=doc or _entry("scheduler" if scheduled else stage, text),
-    )
+    cause = usually or _cause(text) or ("its process ended" if ours else "")
+    stage, host = ("scheduler", "") if scheduled else (stage, failure.host)
+    doc = ended.id if ours and ended else _entry(stage, text)
+    host = host if failure.rank is None else where.get(failure.rank, failure.host)
+    return Fault("fail", evidence, cause, fix, doc).of(stage, host, failure.rank)
 
 
 def check_refusal(words: str, hint: str) -> Check:
@@ -272,3 +261,96 @@ def seconds_left(text: str) -> int | None:
     for part in parts:
         seconds = seconds * 60 + int(part)
     return seconds + int(days or 0) * 86400
+
+
+# ---- nodes of SLURM, from facts that one test rank per node reported
+
+
+def check_slurm_nodes(run: ProgramRun, plan: Plan) -> list[Check]:
+    """Checks of nodes, from their facts, and from the attempts of their ranks to reach each other."""
+    reported = {event["look"]["host"]: event for event in run.node_facts}
+    attempts = {event["host"]: event for event in run.done("mesh") if "host" in event}
+    per_node = max(1, plan.world_size // max(1, len(reported)))
+    isolated = isolated_hosts(run)
+    nodes = [
+        Node(
+            label=host,
+            target=host,
+            slots=per_node,
+            facts=event["look"],
+            inventory=event["facts"],
+            clock_offset=_clock_offset(attempts.get(host)),
+            isolated=host in isolated,
+        )
+        for host, event in reported.items()
+    ]
+    checks = node_checks.check_nodes(nodes) if nodes else []
+    python = {node.label: node.facts["python"] for node in nodes}
+    torch = {node.label: str(torch_version(node.facts)) for node in nodes}
+    versions = [*_check_version("python", nodes, python), *_check_version("torch", nodes, torch)]
+    return [*checks, *versions, *_check_mesh(attempts, nodes)]
+
+
+def isolated_hosts(run: ProgramRun) -> set[str]:
+    """Return the hosts on which each rank sees only its own GPUs: `srun --gpus-per-task=1` with ConstrainDevices."""
+    ranks: dict[str, list[ReportEvent]] = {}
+    for event in run.reports:
+        ranks.setdefault(event["host"], []).append(event)
+    return {
+        host
+        for host, events in ranks.items()
+        if len(events) > 1
+        and all(0 < event["devices"] < len(events) for event in events)
+        and len({event["identity"] for event in events}) == len(events)
+    }
+
+
+def _clock_offset(event: DoneEvent | None) -> tuple[float, float]:
+    least, most = event["ahead"] if event is not None and "ahead" in event else (0.0, 0.0)
+    return least, most
+
+
+def _check_version(name: str, nodes: Sequence[Node], versions: Mapping[str, str]) -> Iterator[Check]:
+    """Compare the versions of a program. `versions`: by node."""
+    # What is behind the second point of Python's version changes nothing between ranks.
+    values = {label: each.rpartition(".")[0] if name == "python" else each for label, each in versions.items()}
+    usual = most_common(list(values.values()))
+
+    @check_each(name)
+    def check(node: Node, _: Sequence[Node]) -> Fault | str:
+        value = values[node.label]
+        if value == usual != "None":
+            return versions[node.label]
+        if value == "None":
+            what = "its Python cannot import torch"
+            fix = "-o setup='source venv/bin/activate', with the environment that has torch"
+            symptom = find_symptom("torch", what)
+        else:
+            what = f"has {name} {versions[node.label]}, the others {usual}"
+            fix = f"use a shared environment on {node.label}: -o setup='source venv/bin/activate'"
+            symptom = find_symptom("ranks", what)
+        return Fault("fail", what, symptom.cause, fix, symptom.entry)
+
+    return check(nodes)
+
+
+def _check_mesh(attempts: Mapping[str, DoneEvent], nodes: Sequence[Node]) -> Iterator[Check]:
+    addresses = {
+        node.label: [address for _, address in node.facts["addresses"] if ":" not in address] for node in nodes
+    }
+    for host in attempts:
+        cut = {
+            other: event["errors"][host]
+            for other, event in attempts.items()
+            if host in event["errors"] and all(event["errors"][host].values())
+        }
+        if not cut:
+            yield Check(id="mesh", status="pass", host=host)
+            continue
+        errors = next(iter(cut.values()))
+        why = "; ".join(f"{address}: {error}" for address, error in errors.items())
+        symptom = find_symptom("mesh", why)
+        known = [addresses[other][0] for other in cut if addresses.get(other)]
+        opens = f"ssh {host} sudo iptables -I INPUT -p tcp -s {','.join(known)} -j ACCEPT" if known else OPEN_PORTS
+        what = f"{', '.join(cut)} cannot reach its high ports ({why})"
+        yield Fault("fail", what, symptom.cause, opens, symptom.entry).of("mesh", host)

@@ -112,14 +112,14 @@ class Figures(TypedDict, total=False):
 
 
 class DoneEvent(_Event, Figures):
-    """A rank ended its part of a stage. Stage mesh has `host`, `errors` and `behind`."""
+    """A rank ended its part of a stage. Stage mesh has `host`, `errors` and `ahead`."""
 
     e: Literal["did"]
     stage: str
     rank: Rank
     host: NotRequired[Host]
     errors: NotRequired[dict[str, dict[str, str]]]  # by host and address; empty: none
-    behind: NotRequired[list[float]]  # seconds that its clock is ahead: at least, at most
+    ahead: NotRequired[list[float]]  # seconds that its clock is ahead: at least, at most
 
 
 class StageEvent(_Event):

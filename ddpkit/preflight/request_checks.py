@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ddpkit.execution.job import SET_BY_DDPKIT
 from ddpkit.launchers.command_line import find_launcher
 from ddpkit.launchers.shell import Secret, guard, join, quote
-from ddpkit.preflight.check import Check, Status
-from ddpkit.preflight.node import Checks, Node
+from ddpkit.preflight.check import Check, Fault, Node, Status, check_each, rank_environ
 from ddpkit.transports.compatibility import most_common
 
 
@@ -21,10 +20,8 @@ def check_request(
     return checks or [Check(id="request", status="pass", evidence=f"backend {backend}")]
 
 
-def _wrong(evidence: str, cause: str, fix: str, doc: str, status: str = "fail") -> Check:
-    return Check(
-        id="request", status="fail" if status == "fail" else "warn", evidence=evidence, cause=cause, fix=fix, doc=doc
-    )
+def _wrong(evidence: str, cause: str, fix: str, doc: str, status: Status = "fail") -> Check:
+    return Check(id="request", status=status, evidence=evidence, cause=cause, fix=fix, doc=doc)
 
 
 def _launcher(script: Sequence[str], nnodes: int) -> Iterator[Check]:
@@ -90,12 +87,12 @@ def _set(env: Mapping[str, str], nnodes: int) -> Iterator[Check]:
 def _slurm(environ: Mapping[str, str]) -> Iterator[Check]:
     """Contradictions between the variables of this allocation."""
     tasks, nodes = environ.get("SLURM_NTASKS", ""), environ.get("SLURM_JOB_NUM_NODES", "")
-    each = environ.get("SLURM_NTASKS_PER_NODE", "")
-    if tasks.isdecimal() and nodes.isdecimal() and each.isdecimal() and int(tasks) < int(nodes) * int(each):
+    per_node = environ.get("SLURM_NTASKS_PER_NODE", "")
+    if tasks.isdecimal() and nodes.isdecimal() and per_node.isdecimal() and int(tasks) < int(nodes) * int(per_node):
         yield _wrong(
-            f"SLURM_NTASKS={tasks}, and SLURM_NTASKS_PER_NODE={each} on {nodes} nodes",
+            f"SLURM_NTASKS={tasks}, and SLURM_NTASKS_PER_NODE={per_node} on {nodes} nodes",
             "the job script and the command line contradict each other. A plain srun starts too few ranks",
-            f"salloc --nodes={nodes} --ntasks-per-node={each}, without --ntasks",
+            f"salloc --nodes={nodes} --ntasks-per-node={per_node}, without --ntasks",
             "tasks-contradict",
             "warn",
         )
@@ -123,23 +120,21 @@ def _shown(name: str, value: object) -> str:
     return "***" if isinstance(guarded, Secret) else str(value)
 
 
-def check_environment(nodes: Sequence[Node]) -> Checks:
-    every = [rank_environ(node) for node in nodes]
-    names = sorted({name for values in every for name in values} - _OWN)
-    common = {name: most_common([_plain(values.get(name)) for values in every]) for name in names}
-    for node, values in zip(nodes, every, strict=True):
+def check_environment(nodes: Sequence[Node]) -> Iterator[Check]:
+    every = {node.label: rank_environ(node) for node in nodes}
+    names = sorted({name for values in every.values() for name in values} - _OWN)
+    common = {name: most_common([_plain(values.get(name)) for values in every.values()]) for name in names}
+
+    @check_each("environment")
+    def check(node: Node, _: Sequence[Node]) -> Iterator[Fault | str]:
+        values, gpus = every[node.label], bool(node.facts["gpus"])
         odd = [name for name in names if _plain(values.get(name)) != common[name]]
-        for name in odd:
-            yield _differs(node, name, values.get(name), common[name])
-        gpus = bool(node.facts["gpus"])
-        wrong = list(_contradictions(values, alone=len(nodes) == 1, gpus=gpus))
-        for status, text, cause, fix in wrong:
-            yield node.check("environment", status, text, cause=cause, fix=fix, doc="env-differs")
-        for text, cause, fix in _left_over(values) if gpus else ():
-            wrong.append(("warn", text, cause, fix))
-            yield node.check("environment", "warn", text, cause=cause, fix=fix, doc="env-left-over")
-        if not odd and not wrong:
-            yield node.check("environment", "pass", f"{len(values)} set")
+        faults: list[Fault | str] = [_differs(node, name, values.get(name), common[name]) for name in odd]
+        faults += _contradictions(values, alone=len(nodes) == 1, gpus=gpus)
+        faults += _left_over(values) if gpus else ()
+        yield from faults or [f"{len(values)} set"]
+
+    return check(nodes)
 
 
 # NCCL accepts different values on different nodes. A GID index is of one adapter's own table.
@@ -182,7 +177,7 @@ def _plain(value: str | None) -> str:
     return match[1] if match else value or _UNSET
 
 
-def _differs(node: Node, name: str, value: str | None, common: str) -> Check:
+def _differs(node: Node, name: str, value: str | None, common: str) -> Fault:
     file = match[2] if (match := _FROM.match(value or "")) else ""
     own = "not set" if value is None else (_shown(name, _plain(value)) or "empty") + (f" ({file})" if file else "")
     others = _shown(name, common) if common else "not set"
@@ -192,84 +187,60 @@ def _differs(node: Node, name: str, value: str | None, common: str) -> Check:
         fix = f"--env {quote(f'{name}={_shown(name, common)}')}"
     else:
         fix = node.command(f"grep -n {quote(name)} .bashrc .profile .ssh/environment /etc/environment")
-    return node.check(
-        "environment",
-        "fail" if name.startswith("NCCL_") and name not in _HARMLESS else "warn",
-        f"{name} is {own}, on the other nodes {others}",
-        cause="libraries with different settings hang, or fail with misleading errors"
-        + ("" if file or common else "; a start-up file sets it on that node"),
-        fix=fix,
-        doc="env-differs",
-    )
+    what = f"{name} is {own}, on the other nodes {others}"
+    cause = "libraries with different settings hang, or fail with misleading errors"
+    cause += "" if file or common else "; a start-up file sets it on that node"
+    fatal = name.startswith("NCCL_") and name not in _HARMLESS
+    return Fault("fail" if fatal else "warn", what, cause, fix, "env-differs")
 
 
-def rank_environ(node: Node) -> dict[str, str]:
-    """The variables of ranks on a node: its own, with those of the launch over them."""
-    values = dict(node.inventory["environ"])
-    for name, value in dict(node.env).items():
-        if value is None:
-            values.pop(name, None)
-        elif name in values or name.startswith(("NCCL_", "GLOO_", "TORCH_", "CUDA_", "HIP_", "ROCR_")):
-            values[name] = str(value)
-    return values
-
-
-def _contradictions(values: Mapping[str, str], *, alone: bool, gpus: bool) -> Iterator[tuple[Status, str, str, str]]:
-    """Single settings that break runs, as they stand: how bad, what, why, and what to do."""
+def _contradictions(values: Mapping[str, str], *, alone: bool, gpus: bool) -> Iterator[Fault]:
+    """Single settings that break runs, as they stand."""
     names, gloo = _plain(values.get("NCCL_SOCKET_IFNAME")), _plain(values.get("GLOO_SOCKET_IFNAME"))
+    found: list[tuple[bool, str, str, str]] = []  # whether it is fatal; what, why, and what to do
     if names.startswith("^") and "lo" not in names[1:].split(","):
         cause = "^ excludes only the listed interfaces, and no longer excludes lo and docker0"
-        yield (
-            "warn",
-            f"NCCL_SOCKET_IFNAME={names} allows lo and docker0",
-            cause,
-            f"--env NCCL_SOCKET_IFNAME={names},lo,docker",
-        )
+        what = f"NCCL_SOCKET_IFNAME={names} allows lo and docker0"
+        found.append((False, what, cause, f"--env NCCL_SOCKET_IFNAME={names},lo,docker"))
     for name, value, fatal in (("NCCL_SOCKET_IFNAME", names, gpus), ("GLOO_SOCKET_IFNAME", gloo, True)):
         if value.lstrip("=") == "lo" and not alone:
-            cause = "over lo, a node can reach only itself"
-            yield (
-                "fail" if fatal else "warn",
-                f"{name} is lo",
-                cause,
-                f"--env {name}=INTERFACE, with a route to the other nodes",
-            )
+            fix = f"--env {name}=INTERFACE, with a route to the other nodes"
+            found.append((fatal, f"{name} is lo", "over lo, a node can reach only itself", fix))
     for name in ("TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT"):
         if values.get(name, "").upper() in _TRUE:
             cause = "torch's watchdog does not end hanging ranks"
-            yield "warn", f"{name} is {values[name]}", cause, f"--env {name}=0"
+            found.append((False, f"{name} is {values[name]}", cause, f"--env {name}=0"))
     if values.get("CUDA_LAUNCH_BLOCKING") == "1":
         cause = "every kernel launch waits for its end: slow, for debugging only"
-        yield "warn", "CUDA_LAUNCH_BLOCKING is 1", cause, "--env CUDA_LAUNCH_BLOCKING=0"
+        found.append((False, "CUDA_LAUNCH_BLOCKING is 1", cause, "--env CUDA_LAUNCH_BLOCKING=0"))
     if "libnccl" in values.get("LD_PRELOAD", ""):
         cause = "it loads an NCCL other than torch's own"
-        yield "warn", f"LD_PRELOAD is {values['LD_PRELOAD']}", cause, "--env LD_PRELOAD="
+        found.append((False, f"LD_PRELOAD is {values['LD_PRELOAD']}", cause, "--env LD_PRELOAD="))
+    for fatal, what, cause, fix in found:
+        yield Fault("fail" if fatal else "warn", what, cause, fix, "env-differs")
 
 
-def _left_over(values: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-    """Yield variables of a search for a fault, and names without an effect: what, why, and what to do."""
+def _left_over(values: Mapping[str, str]) -> Iterator[Fault]:
+    """Yield variables of a search for a fault, and names without an effect."""
+    found = []  # what, why, and what to do
     for name, cause in _LEFT_OVER:
         if _plain(values.get(name)) not in ("", "0"):
-            yield f"{name} is {_plain(values[name])}", cause, f"--env {name}=0"
+            found.append((f"{name} is {_plain(values[name])}", cause, f"--env {name}=0"))
     for name in _FORCED:
         if name in values:
             cause = "NCCL does not choose by size and topology: slow, or an error with another number of ranks"
-            yield (
-                f"{name} is {_plain(values[name]) or 'empty'}",
-                cause,
-                f"grep -rn {name} ~/.bashrc ~/.profile /etc/nccl.conf",
-            )
+            what = f"{name} is {_plain(values[name]) or 'empty'}"
+            found.append((what, cause, f"grep -rn {name} ~/.bashrc ~/.profile /etc/nccl.conf"))
     if values.get("TORCH_DISTRIBUTED_DEBUG", "").upper() == "DETAIL":
         cause = "every collective is compared between all ranks first: slow, for debugging only"
-        yield "TORCH_DISTRIBUTED_DEBUG is DETAIL", cause, "--env TORCH_DISTRIBUTED_DEBUG=OFF"
+        found.append(("TORCH_DISTRIBUTED_DEBUG is DETAIL", cause, "--env TORCH_DISTRIBUTED_DEBUG=OFF"))
     for name in sorted(set(values) - set(_NCCL_NAMES)):
         right = next((each for each in _NCCL_NAMES if _one_edit(name, each)), "")
         if right:
-            yield (
-                f"{name} is no variable of NCCL",
-                f"{right} is one",
-                f"--env {quote(right + '=' + _shown(name, _plain(values[name])))}",
-            )
+            fix = f"--env {quote(right + '=' + _shown(name, _plain(values[name])))}"
+            found.append((f"{name} is no variable of NCCL", f"{right} is one", fix))
+    for what, cause, fix in found:
+        yield Fault("warn", what, cause, fix, "env-left-over")
 
 
 def _one_edit(wrong: str, right: str) -> bool:

@@ -13,7 +13,8 @@ from typing import Any, cast
 from ddpkit.config import LaunchSettings, seconds
 from ddpkit.diagnosis.catalogue import BY_ID, entry_of_seen
 from ddpkit.errors import LaunchError, UsageError
-from ddpkit.execution import named_nodes, prepare, requested_nodes
+from ddpkit.execution import prepare, requested_nodes
+from ddpkit.execution.job import digest_of
 from ddpkit.execution.requested_nodes import Queries
 from ddpkit.launchers import registry
 from ddpkit.launchers.node_facts import NodeFacts, NodeInventory
@@ -27,11 +28,9 @@ from ddpkit.preflight import (
     rank_checks,
     request_checks,
     resource_checks,
-    slurm_checks,
 )
 from ddpkit.preflight import rank_program as ranks
-from ddpkit.preflight.check import Check, CheckReport, ordered
-from ddpkit.preflight.node import Node
+from ddpkit.preflight.check import Check, CheckReport, Fault, Node, ordered
 from ddpkit.preflight.node_survey import inventory_args, survey_nodes
 from ddpkit.preflight.rank_program import Depth, Event, PreflightOptions, SignalScope, check_settings, take_no_signals
 from ddpkit.text import format_hosts
@@ -144,7 +143,7 @@ def parse_options(
 def _nodes(
     settings: LaunchSettings, environ: Mapping[str, str], options: PreflightOptions, result: CheckReport
 ) -> None:
-    with named_nodes.approach(check_settings(settings, options), options.note) as nodes:
+    with prepare.approach(check_settings(settings, options), options.note) as nodes:
         requirements = replace(nodes.transport.requirements, **_script(settings))
         pool = nodes.transport.pool
         pool.progress = options.progress
@@ -160,7 +159,7 @@ def _nodes(
             return
         if survey.left_out:
             options.progress(f"continues without {format_hosts(survey.left_out)}")
-        _ranks(nodes.plan(survey.world), nodes.transport, settings, options, result)
+        _ranks(nodes.plan(survey.world, nodes.job), nodes.transport, settings, options, result)
     if not survey.left_out:
         _causes(settings, environ, options, result)
 
@@ -191,7 +190,7 @@ def _script(settings: LaunchSettings) -> dict[str, Any]:
     named = settings.source("script") != "default"
     if not first.endswith(".py") or (not named and not path.is_file()):
         return {"script": None, "digest": ""}
-    return {"script": first, "digest": named_nodes.digest_of(path)}
+    return {"script": first, "digest": digest_of(path)}
 
 
 def _ranks(
@@ -293,7 +292,7 @@ def _scheduled(
         Check(id="transport", status="unknown", host=host, evidence="no output from any rank")
         for host in result.hosts
     ]  # fmt: skip
-    node_results = slurm_checks.check_slurm_nodes(done, ready.plan)
+    node_results = rank_checks.check_slurm_nodes(done, ready.plan)
     versions_differ = entry_of_seen("other versions").id
     if any(check.id == "torch" and check.status == "fail" for check in node_results):  # its ranks say the same
         result.checks = [check for check in result.checks if not (check.rank and check.doc == versions_differ)]
@@ -315,14 +314,10 @@ def _time_left(plan: Plan, environ: Mapping[str, str]) -> Iterator[Check]:
         return
     left = rank_checks.seconds_left(slurm_nodes.time_left(job))
     if left is not None and left < TIME_LEFT:
-        yield Check(
-            id="scheduler",
-            status="warn",
-            evidence=f"allocation {job} ends in {left} s",
-            cause="its time limit ends every step",
-            fix="salloc --time=HH:MM:SS",
-            doc="slurm-time-limit",
-        )
+        what = f"allocation {job} ends in {left} s"
+        cause = "its time limit ends every step"
+        fix = "salloc --time=HH:MM:SS"
+        yield Fault("warn", what, cause, fix, "slurm-time-limit").of("scheduler")
 
 
 def dry_run(settings: LaunchSettings, environ: Mapping[str, str], options: PreflightOptions, queries: Queries) -> Plan:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from ddpkit.config import ROLE_ADDRESS
 from ddpkit.errors import UsageError
@@ -66,6 +67,7 @@ def place(
     return {name: Place(hosts=its, gpus=devices.get(name), cpus=processors.get(name)) for name, its in places.items()}
 
 
+RanksPerNode = int | tuple[int, ...] | Literal["auto"]  # as in `LaunchSettings.nproc_per_node`
 Users = Mapping[str, Sequence[tuple[Role, Name]]]  # by host: the replicas there
 Parts = dict[Name, range]
 
@@ -118,6 +120,17 @@ def _keep(found: Parts, name: Name, part: range, where: str) -> None:
     if found.setdefault(name, part) != part:
         what = f"roles.{name.role}: replica {name.number} would have other {where} than on its other nodes"
         raise UsageError(what, "give the roles beside it the same nodes")
+
+
+def ranks_per_host(requested: RanksPerNode, place: Place) -> RanksPerNode:
+    """Return the ranks of each host of a replica. On one machine all its nodes are that host.
+
+    `requested`: for each node; "auto" is one for each GPU of the place, at least one.
+    """
+    if requested == "auto" and place.gpus is not None:
+        requested = max(1, len(place.gpus))
+    nodes_per_host = len(place.hosts) // len(set(place.hosts))
+    return requested * nodes_per_host if isinstance(requested, int) else requested
 
 
 def visible_devices(gpus: range, environ: Mapping[str, str]) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import queue
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -29,13 +28,15 @@ from ddpkit.launchers.host_names import format_hosts
 from ddpkit.launchers.plan import Job, Plan
 from ddpkit.launchers.shell import count, hide_secrets
 from ddpkit.roles.order import Action, End, Ending, Name, Order, Start
-from ddpkit.roles.place import Place, addresses, variables, visible_devices
+from ddpkit.roles.place import Place, addresses, ranks_per_host, variables, visible_devices
 from ddpkit.roles.spec import Role, fill
 from ddpkit.run import launcher_process, record, replicas, run_index
 from ddpkit.run.log_files import FINE, LogFiles
 from ddpkit.run.state import EndState, Origin, Phase, RunState
 
 AT_ONCE = 16  # replicas that are prepared at the same time
+# Seconds from a start of a replica to the next one: 1, 2, 4, ... One that dies at once keeps no machine busy.
+PAUSE, LONGEST_PAUSE = 1.0, 30.0
 _OF_JOB = ("new_job", "nodelist", "exclude")  # options of the allocation that all roles share
 
 
@@ -142,7 +143,9 @@ class Part:
     connections: ExitStack = field(default_factory=ExitStack)
     run: RoleRun | None = None  # None: it has not started
     signals: list[int] = field(default_factory=list)  # that it was sent
+    signalled: threading.Event = field(default_factory=threading.Event)  # it was sent one
     words: Words | None = None
+    now: Callable[[], float]  # seconds since the epoch, by the clock of the launch
     error: BaseException | None = None  # it could not start, or ddpkit failed
     started: float = 0.0
     ended: float = 0.0
@@ -157,10 +160,16 @@ class Part:
         assert self.ready is not None
         return self.ready.job
 
+    def pause(self, restarts: int) -> float:
+        """Return the seconds until it may start again, of which its last start has gone by already."""
+        lived = self.ended - self.started
+        return max(0.0, min(LONGEST_PAUSE, PAUSE * 2.0 ** min(restarts - 1, 10)) - lived) if restarts else 0.0
+
     def begin(self, sink: Sink) -> None:
         """It starts now, perhaps again. `sink` gets its notes."""
         self.words = Words(sink, str(self.name))
-        self.started, self.ended, self.run, self.error = time.time(), 0.0, None, None
+        self.signalled.clear()
+        self.started, self.ended, self.run, self.error = self.now(), 0.0, None, None
 
     def start(self, tell: Callable[[What], None]) -> RoleRun:
         """Make its run. Raises UsageError, LaunchError."""
@@ -176,7 +185,7 @@ class Part:
     def failed_at(self) -> float:
         """Seconds since the epoch."""
         failure = self.run.record.failure if self.run else None
-        return failure.at if failure is not None and failure.at else self.ended or time.time()
+        return failure.at if failure is not None and failure.at else self.ended or self.now()
 
     @property
     def exit_code(self) -> int:
@@ -207,7 +216,7 @@ class Prepared:
         held: HeldNodes,
         note: Callable[[str], None],
     ) -> None:
-        self.roles, self.settings = roles, settings
+        self.roles, self.settings, self.clock = roles, settings, held.clock
         self.run_id = record.new_id(record.usable_name(settings.name or roles[-1].name))
         self.folder = Path(settings.log_dir).absolute() / self.run_id
         self._environ, self._note = held.environ, note
@@ -224,7 +233,9 @@ class Prepared:
                 cpus=place.cpus,
             )
             own = replace(settings, log_dir=str(self.folder / replicas.FOLDER), roles={}, replica=replica)
-            self.parts[name] = Part(name=name, role=named[name.role], place=place, base=own, settings=own)
+            self.parts[name] = Part(
+                name=name, role=named[name.role], place=place, base=own, settings=own, now=self.clock.now
+            )
 
     def prepare(self, queries: Queries = Queries.ALL) -> None:
         """Prepare all replicas, so that what is wrong with any shows before one starts. Raises DdpkitError."""
@@ -248,39 +259,31 @@ class Prepared:
     def _prepare(self, part: Part, queries: Queries = Queries.ALL) -> None:
         part.settings = self._settings_of(part)
         progress = None if queries.dry else lambda *_: None
-        ready = prepare.prepare(
-            part.settings, self._environ, lambda text: self._note(f"{part.name}: {text}"), progress, queries=queries
-        )
+        note = lambda text: self._note(f"{part.name}: {text}")  # noqa: E731
+        ready = prepare.prepare(part.settings, self._environ, note, progress, queries=queries, clock=self.clock)
         part.ready = part.connections.enter_context(ready)
 
     def _settings_of(self, part: Part) -> LaunchSettings:
-        """Settings of the launch of one replica. Raises UsageError."""
-        role, place = part.role, part.place
-        hosts = tuple(dict.fromkeys(place.hosts))
-        own = {"host": place.hosts[0], "replica": str(part.name.number)}
-        env = {"DDPKIT_ROLE": role.name, "DDPKIT_REPLICA": own["replica"], **variables(self._addresses)}
-        script = list(fill(role.command, own, self._addresses))
-        settings = overlaid(part.base, {**role.settings, "script": script}, f"roles.{role.name}")
-        chosen, ranks = prepare.transport_of(settings), settings.nproc_per_node
-        if place.gpus is not None:
-            ranks = max(1, len(place.gpus)) if ranks == "auto" else ranks
-            # Under SLURM they are counted among those of the step, which are known on the node alone.
-            if not chosen.slurm:
-                env["CUDA_VISIBLE_DEVICES"] = visible_devices(place.gpus, self._environ if chosen.local else {})
+        """Return the settings of one replica's launch: the run's, its role's, then its place's. Raises UsageError."""
+        role, place, number = part.role, part.place, str(part.name.number)
+        script = fill(role.command, {"host": place.hosts[0], "replica": number}, self._addresses)
+        settings = overlaid(part.base, {**role.settings, "script": list(script)}, f"roles.{role.name}")
+        chosen = prepare.transport_of(settings)
+        env = {"DDPKIT_ROLE": role.name, "DDPKIT_REPLICA": number, **variables(self._addresses)}
+        # Under SLURM they are counted among those of the step, which are known on the node alone.
+        if place.gpus is not None and not chosen.slurm:
+            env["CUDA_VISIBLE_DEVICES"] = visible_devices(place.gpus, self._environ if chosen.local else {})
+        timeout = role.ready.timeout if role.ready else 0.0
         assert part.base.replica is not None
         return replace(
             settings,
-            nproc_per_node=ranks * (len(place.hosts) // len(hosts)) if isinstance(ranks, int) else ranks,
-            hosts=() if chosen.local else hosts,
+            nproc_per_node=ranks_per_host(settings.nproc_per_node, place),
+            hosts=() if chosen.local else tuple(dict.fromkeys(place.hosts)),
             hostfile="",
             nnodes=None,
             env={**settings.env, **env},
             options={name: value for name, value in settings.options.items() if name not in _OF_JOB},
-            replica=replace(
-                part.base.replica,
-                ready=str(role.ready or ""),
-                ready_timeout=role.ready.timeout if role.ready else 0.0,
-            ),
+            replica=replace(part.base.replica, ready=str(role.ready or ""), ready_timeout=timeout),
             on_end="",
         )
 
@@ -312,7 +315,7 @@ class RolesRun(Recorded):
 
         `in_program`: the run is a thread of a program that takes no signals for it.
         """
-        self.prepared = prepared
+        self.prepared, self._clock = prepared, prepared.clock
         self.order = Order(prepared.roles)
         self.inbox: queue.SimpleQueue[tuple[int, Event | int]] = queue.SimpleQueue()
         self.folder = record.make_folder(prepared.folder.parent, prepared.run_id)
@@ -376,7 +379,7 @@ class RolesRun(Recorded):
 
     def _save_states(self, first: Name | None = None) -> None:
         """Write where each replica is, for `ddpkit status`. Of many events at once, the last is enough."""
-        now = time.time()
+        now = self._clock.now()
         for name, phase in self.order.phases.items():
             before, restarts = self._states.get(str(name)), self.order.restarts[name]
             if before is None or (before.phase, before.restarts) != (phase, restarts):
@@ -400,7 +403,7 @@ class RolesRun(Recorded):
         part = self.prepared.parts[event.replica]
         if event.kind is What.READY:
             if part.role.ready is not None:
-                self._note(f"{part.name} is ready after {time.time() - part.started:.1f} s")
+                self._note(f"{part.name} is ready after {self._clock.now() - part.started:.1f} s")
             self._do(self.order.on_ready(part.name))
         elif event.kind is What.FAILED:
             self._do(self.order.on_failure(part.name))
@@ -411,7 +414,7 @@ class RolesRun(Recorded):
             self._on_end(part, event)
 
     def _on_end(self, part: Part, event: Event) -> None:
-        part.error, part.ended = event.error, time.time()
+        part.error, part.ended = event.error, self._clock.now()
         ok = event.error is None and part.run is not None and part.run.record.exit_code == 0
         if ok and self.order.ending is None and not part.role.ends_run:
             self._note(f"{part.name} ended with exit code 0, and the run needs it")
@@ -441,6 +444,7 @@ class RolesRun(Recorded):
         for name in names:
             part = self.prepared.parts[name]
             part.signals.append(number)  # for one that is about to start
+            part.signalled.set()
             if part.words is not None and number != signal.SIGUSR1 and number != signal.SIGUSR2:
                 part.words.keep()
             if part.run is not None and not part.ended:
@@ -450,11 +454,16 @@ class RolesRun(Recorded):
         for action in actions:
             if isinstance(action, Start):
                 part = self.prepared.parts[action.replica]
+                pause = part.pause(action.restarts)
                 if action.restarts:
-                    self._note(f"restart {action.restarts} of {part.role.restart} of {part.name}: {part.end_words}")
+                    after = f" in {pause:.1f} s" if pause else ""
+                    which = f"restart {action.restarts} of {part.role.restart} of {part.name}{after}"
+                    self._note(f"{which}: {part.end_words}")
                 part.begin(self._relay.notes)
                 name = f"ddpkit {part.name}"
-                threading.Thread(target=self._follow, args=(part, action.restarts), name=name, daemon=True).start()
+                threading.Thread(
+                    target=self._follow, args=(part, action.restarts, pause), name=name, daemon=True
+                ).start()
                 continue
             first = self.order.first
             why = "all roles that end the run have ended" if first is None else f"{first} has failed"
@@ -462,9 +471,11 @@ class RolesRun(Recorded):
             self._note(f"{why}; ending {names} (at most {self.record.grace:g} s)")
             self._send(signal.SIGTERM, action.replicas)
 
-    def _follow(self, part: Part, restarts: int) -> None:
-        """The thread of one replica."""
+    def _follow(self, part: Part, restarts: int, pause: float) -> None:
+        """The thread of one replica, which starts after a pause, or when it is signalled."""
         error: BaseException | None = None
+        part.signalled.wait(pause)
+        part.started = part.now()
         try:
             if restarts:
                 self.prepared.again(part, restarts)
@@ -524,7 +535,7 @@ class RolesRun(Recorded):
         """Write the verdict and the end of the record. Returns the exit code."""
         state: EndState = RunState.DONE
         code, words, failure = 0, None, None
-        ended = self._now()
+        ended = self._clock.now()
         self._save_states(self._first().name if ending is Ending.FAILED else None)
         if ending is Ending.FAILED:
             part = self._first()

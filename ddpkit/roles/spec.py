@@ -24,13 +24,12 @@ import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ddpkit.config import DAY, parse_duration
 from ddpkit.errors import MOST_NODES, UsageError, nearest
 from ddpkit.launchers.plan import Probe, Ready
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")  # it is a directory, and a part of variables' names
 READY_TIMEOUT = 600.0  # seconds
-DAY = 86400.0
-_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 # `{port}`, `{infer.urls}`: other braces are the command's own, as in JSON.
 _FIELD = re.compile(r"\{(?:([a-z][a-z0-9_-]*)\.)?([a-z]+)\}")
 OWN_FIELDS = ("host", "port", "replica")
@@ -201,7 +200,7 @@ class _Table:
         if probe is Probe.LINE:
             try:
                 re.compile(value)
-            except re.error as error:
+            except (re.error, RecursionError, OverflowError) as error:
                 raise UsageError(f"{self._place}.ready: {error}", "a regular expression of Python") from None
             if not value:
                 raise self._wrong("ready", 'ready = "line: started"')
@@ -210,9 +209,8 @@ class _Table:
     def _seconds(self, key: str) -> float:
         """Read 90, "90s", "20m" or "2h"."""
         value = self._table[key]
-        match = re.fullmatch(r"(\d{1,6}(?:\.\d+)?)([smh]?)", str(value).strip())
-        seconds = float(match[1]) * _UNITS[match[2]] if match and not isinstance(value, bool) else 0.0
-        if not 0 < seconds <= DAY:
+        seconds = None if isinstance(value, bool) else parse_duration(str(value).strip())
+        if seconds is None or not 0 < seconds <= DAY:
             raise self._wrong(key, 'a time of at most a day: "20m"')
         return seconds
 

@@ -44,6 +44,7 @@ def spread(
 
     `gpus`: of each item; None: 1 where a node has any.
     """
+    settings = replace(settings, spares=0)  # every node takes items
     ranks = settings.nproc_per_node if settings.nproc_per_node != "auto" else max(1, gpus or 1)
     if not isinstance(ranks, int):
         raise UsageError("-n: an item runs on one node", "add -n 1")
@@ -106,6 +107,7 @@ def settings_of(part: Part, settings: LaunchSettings, environ: Mapping[str, str]
         replica=replica,
         nproc_per_node=part.ranks,
         nnodes=None,
+        spares=0,
         hosts=() if chosen.local else part.place.hosts,
         hostfile="",
     )

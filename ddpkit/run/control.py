@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ddpkit.errors import DdpkitError, LaunchError, UsageError
-from ddpkit.files import adopt_directory, is_owned, remove_directory
+from ddpkit.files import is_owned, remove_directory
 from ddpkit.launchers.registry import scheduler_of
 from ddpkit.run import job_status, launcher_process, record, run_files, run_index, status
 from ddpkit.run.record import Run, machine_of
-from ddpkit.run.run_files import KIND, is_replaceable
+from ddpkit.run.run_files import KIND
 from ddpkit.run.state import Origin, RunState
 from ddpkit.run.status import RunStatus
 
@@ -67,7 +67,7 @@ def check_stop(run: Run) -> RunStatus:
     """Return the status of a run that `stop` may end, or that has ended. Raises UsageError, LaunchError for others."""
     now = status.get_status(run)
     if now.state is RunState.ELSEWHERE:
-        raise UsageError(f"cannot stop run {run.run_id}: it is {now.words}", status.remote_command("stop", run))
+        raise UsageError(f"cannot stop run {run.run_id}: it is {now.words}", status.command_there("stop", run))
     if now.state is RunState.UNKNOWN:
         # Without the scheduler's word that it is the run's, a job with its number may be any other one.
         raise LaunchError(f"cannot stop run {run.run_id}: {now.words}", now.hint or status.command("status", run))
@@ -174,10 +174,7 @@ def check_removable(run: Run) -> Removable:
         raise _refused(run, error.strerror or str(error)) from None
     if run.origin is Origin.OTHERS or status.st_uid != os.geteuid():
         raise UsageError(f"run {run.run_id} {run_index.whose(run)}; {folder} was not removed", f"ls -la {shown}")
-    known = is_owned(run.folder, KIND) or (
-        run.origin is Origin.INDEX and folder.name == run.run_id and not is_replaceable(folder)
-    )
-    if not known:
+    if not is_owned(run.folder, KIND):
         raise UsageError(f"ddpkit did not make {folder}: it was not removed", f"ls -la {shown}")
     if run.in_program or not launcher_process.is_local(run):
         return Removable(run, status, names)
@@ -192,8 +189,6 @@ def remove_run(checked: Removable) -> None:
     run, seen = checked.run, checked.seen
     try:
         if seen is not None:
-            if not is_owned(run.folder, KIND):
-                adopt_directory(run.folder, KIND, seen)  # version 0.2 made it
             remove_directory(run.folder, KIND, seen)
     except FileNotFoundError:
         pass

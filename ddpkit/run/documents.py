@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -15,6 +16,11 @@ from ddpkit.run.status import RunStatus, get_status
 from ddpkit.run.timeline import first_step, read
 
 Document = dict[str, object]
+
+
+def hook_document(run: Run) -> str:
+    """Return what a command of `on_end` or `on_attempt` reads: the run as JSON."""
+    return json.dumps({"schema": "ddpkit.run/1", **run_document(run)})
 
 
 def run_document(run: Run, now: RunStatus | None = None) -> Document:

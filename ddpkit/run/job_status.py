@@ -49,6 +49,7 @@ class JobStatus:
     hint: str = ""
     exit_code: int | None = None
     failure: Failure | None = None  # the first rank that failed, where the job's output shows it
+    ask_there: bool = False  # where the job was submitted, more is known of it
 
 
 class _Known:
@@ -58,7 +59,8 @@ class _Known:
         self.poller = Poller(place, period)
         self.status: JobStatus | None = None
         self.tail = b""  # the end of its output
-        self.ends = False  # as that says
+        self.cancelled = False  # by this process
+        self.ends = False  # as that, or its output, says
 
     def read_end(self, run: Run, job: RecordedJob) -> None:
         """Read the end of the job's output: it shows the start and the end sooner than the scheduler is asked."""
@@ -71,7 +73,8 @@ class _Known:
         if tail == self.tail or self.status is None:
             return
         began, ends = not self.tail and self.status.state is RunState.QUEUED, self.ends
-        self.tail, self.ends = tail, not tail or says_end(tail.decode("utf-8", "replace"))
+        self.tail = tail
+        self.ends = self.cancelled or not tail or says_end(tail.decode("utf-8", "replace"))
         if began or (self.ends and not ends):
             self.poller.enter(Phase.ENDING)
         elif ends and not self.ends:
@@ -94,7 +97,9 @@ _known: dict[tuple[str, str], _Known] = {}
 
 def expect_end(run: Run, job: RecordedJob) -> None:
     """Note that the job was cancelled: its scheduler may be asked about it again, less and less often."""
-    _known_job(run, job).poller.enter(Phase.ENDING)
+    known = _known_job(run, job)
+    known.cancelled = known.ends = True
+    known.poller.enter(Phase.ENDING)
 
 
 def _known_job(run: Run, job: RecordedJob) -> _Known:
@@ -130,7 +135,7 @@ def ask_scheduler(run: Run, job: RecordedJob) -> JobStatus:
         words = f"{name}: no valid answer from the scheduler: {reply.error or 'unknown output'}"
         return JobStatus(state=RunState.UNKNOWN, words=words, hint=shlex.join(scheduler.state_of(run.job_id)))
     here = cluster_of(scheduler, machine)
-    other = _other_cluster(run, job, here)
+    other = _other_cluster(job, here)
     if other is not None:
         return other
     if jobs:
@@ -139,7 +144,7 @@ def ask_scheduler(run: Run, job: RecordedJob) -> JobStatus:
         now = JobStatus(state=RunState.OVER, words=f"{name} has ended, and the scheduler no longer knows its exit code")
     if now.state is RunState.OVER and scheduler.cluster and not _is_known_cluster(run, job, here):
         words = f"{name}: not known to the scheduler here, which may be another cluster's"
-        return JobStatus(state=RunState.UNKNOWN, words=words, hint=_there(run, job))
+        return JobStatus(state=RunState.UNKNOWN, words=words, ask_there=True)
     return now
 
 
@@ -209,7 +214,7 @@ def _user() -> str:
         return ""
 
 
-def _other_cluster(run: Run, job: RecordedJob, here: Cluster) -> JobStatus | None:
+def _other_cluster(job: RecordedJob, here: Cluster) -> JobStatus | None:
     """Return the status of a job on another cluster than the one that is asked here; None: it can be this one's."""
     if job.cluster and here.name and here.name != job.cluster:
         where = f"on cluster {job.cluster}, and not visible from here: this is cluster {here.name}"
@@ -217,7 +222,7 @@ def _other_cluster(run: Run, job: RecordedJob, here: Cluster) -> JobStatus | Non
         where = f"not visible from here: this is another cluster with the name {here.name}"
     else:
         return None
-    return JobStatus(state=RunState.ELSEWHERE, words=where, hint=_there(run, job))
+    return JobStatus(state=RunState.ELSEWHERE, words=where, ask_there=True)
 
 
 def _is_known_cluster(run: Run, job: RecordedJob, here: Cluster) -> bool:
@@ -225,10 +230,6 @@ def _is_known_cluster(run: Run, job: RecordedJob, here: Cluster) -> bool:
     if job.cluster:
         return bool(here.name)
     return job.via is not None or run.launcher_host == os.uname().nodename
-
-
-def _there(run: Run, job: RecordedJob) -> str:
-    return f"on {job.via.host if job.via else run.launcher_host}: ddpkit status {run.run_id}"
 
 
 def _other_job(
@@ -278,11 +279,15 @@ def _seconds(text: str) -> float | None:
 
 
 def _failed(run: Run, job: RecordedJob, scheduler: Scheduler, bad: Sequence[Mapping[str, str]], name: str) -> JobStatus:
-    first = bad[0]
+    """Return the status of a job by its parts that did not succeed: itself, or some jobs of its array."""
+
+    def is_cancelled(facts: Mapping[str, str]) -> bool:
+        # Without a state for it: the scheduler killed the job's script.
+        killed = scheduler.signals_from > 0 and facts["signal"].strip("0")
+        return bool(facts["state"] in scheduler.stopped or killed)
+
+    first, cancelled = bad[0], all(map(is_cancelled, bad))
     killer, code = int(first["signal"] or 0), int(first["code"] or 0)
-    # A job's script that the scheduler itself has killed was cancelled, where its state does not say.
-    by_signal = scheduler.signals_from > 0
-    cancelled = all(facts["state"] in scheduler.stopped or (by_signal and facts["signal"].strip("0")) for facts in bad)
     if not cancelled and not job.many and first["state"] in ("FAILED", "OUT_OF_MEMORY", *scheduler.success_states):
         rank = first_failure(run)
         if rank is not None:  # the rank that failed says more

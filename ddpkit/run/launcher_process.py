@@ -140,11 +140,8 @@ def is_alive(run: Run) -> bool:
 def is_launcher(run: Run) -> bool:
     """Tell whether the process of a record is the launcher of this run: a record may name any process.
 
-    A launcher keeps the marker of its run's directory open for writing, one of version 0.2 the log. No other process
-    of the user has a reason to.
+    A launcher keeps the marker of its run's directory open for writing. No other process of the user has a reason to.
     """
-    folder = Path(run.folder)
-    name = folder / MARKER if _kept(folder / MARKER, run) else folder / "all.log"
     try:
         handles = list(Path(f"/proc/{run.launcher_pid}/fd").iterdir())
     except FileNotFoundError:
@@ -152,12 +149,7 @@ def is_launcher(run: Run) -> bool:
         return not Path("/proc/self/fd").exists() and "ddpkit" in command
     except OSError:
         return False
-    return any(_writes(handle, name) for handle in handles)
-
-
-def _kept(marker: Path, run: Run) -> bool:
-    """Tell whether the directory has a marker; one that was deleted may have had it."""
-    return os.path.lexists(marker) or not os.path.lexists(run.folder)
+    return any(_writes(handle, Path(run.folder, MARKER)) for handle in handles)
 
 
 def _writes(handle: Path, path: Path) -> bool:

@@ -1,14 +1,15 @@
 """Lines of a run's logs: of chosen ranks or hosts, the last ones, or all as they are written.
 
-`all.index` has the order of all lines; a run of an older version has them in `all.log`, with rank and host in front. A
-job's own output file is read in its place: it goes on when nobody follows the job, and it holds what came before a
-restart.
+`all.index` has the order of all lines. An earlier attempt of a submitted job has them in `all.log`, with rank and host
+in front. A job's own output file is read in its place: it goes on when nobody follows the job, and it holds what came
+before a restart.
 """
 
 from __future__ import annotations
 
 import glob
 import heapq
+import os
 import re
 import shlex
 import time
@@ -88,7 +89,7 @@ def parse_filter(run: Run, ranks: str | None, host: str | None, grep: str | None
     """Parse the options of a command line. Raises UsageError."""
     try:
         pattern = None if grep is None else re.compile(grep.encode("utf-8", "surrogateescape"))
-    except re.error as error:
+    except (re.error, RecursionError, OverflowError) as error:
         raise UsageError(
             f"--grep {grep}: {error}", "escape special characters of the regular expression: \\("
         ) from None
@@ -393,7 +394,10 @@ def read_ordered(folder: Path) -> LogText:
     """Read the lines of all ranks for a diagnosis: of very many, the first and the last ones."""
     from ddpkit.diagnosis import read
 
-    files = [path for path in folder.glob("*.log") if path.name != ALL]
+    if not is_ordered(folder):
+        with open(open_to_read(folder / ALL), "rb") as file:
+            return read.read_long(file, os.fstat(file.fileno()).st_size)
+    files = [path for path in folder.glob("*.log") if path.name.partition(".")[0] != ALL.partition(".")[0]]
     if sum(path.lstat().st_size for path in files) <= read.FIRST + read.LAST:
         return read.condense(OrderedLog(folder).blocks())
     condenser, size = read.Condenser(), 0
@@ -407,7 +411,9 @@ def read_ordered(folder: Path) -> LogText:
     for path in files:
         with open(open_to_read(path), "rb") as file:
             total += sum(block.count(b"\n") for block in read.blocks_of(file))
-    condenser.skip(max(0, total - condenser.read - len(end)))
+    if condenser.read + len(end) > total:  # what was read as the begin reaches into the end
+        return read.condense(OrderedLog(folder).blocks())
+    condenser.skip(total - condenser.read - len(end))
     condenser.add(end)
     return condenser.text()
 
@@ -721,5 +727,5 @@ def is_cut(folder: Path) -> bool:
 
 
 def is_ordered(folder: Path) -> bool:
-    """Tell whether a run keeps the order of its lines in an index; an older one has `all.log`."""
-    return (folder / INDEX).is_file() or not (folder / "all.log").is_file()
+    """Tell whether a run keeps the order of its lines in an index; an earlier attempt of a job has `all.log`."""
+    return (folder / INDEX).is_file() or not (folder / ALL).is_file()

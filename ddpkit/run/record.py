@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from ddpkit.run.timeline import LaunchFile, TimelineFile
 
 _T = TypeVar("_T")
-FORMAT = 2  # of the record; grows when a field is added or changes its meaning. 1: version 0.2
+FORMAT = 2  # of the record; grows when a field is added or changes its meaning
 FILE = "run.json"
 ATTEMPTS = "attempts.json"  # of a submitted job: its script writes it
 # Of a submitted job: the launcher that follows it writes it, and its script removes it.
@@ -71,8 +71,7 @@ class RecordError(UsageError):
 class Session:
     """A tmux session that holds the launcher. `ddpkit/run/tmux.py` makes its names of the token and the run's id."""
 
-    token: Annotated[str, Form(r"[0-9a-f]{8,32}|", "a token")] = ""  # empty: in records of version 0.2
-    older: ClassVar = frozenset({"socket", "name"})
+    token: Annotated[str, Form(r"[0-9a-f]{8,32}", "a token")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +79,7 @@ class RecordedJob:
     """The identity of a scheduler's job, and its output. Commands for it are the backend's.
 
     A scheduler can give a number again, and two clusters can have one home: all of the identity has to match. Empty:
-    not known, as in records of version 0.2.
+    not known.
     """
 
     cluster: str = ""
@@ -94,10 +93,6 @@ class RecordedJob:
     groups: tuple[Count, ...] = ()  # ranks in each group of a heterogeneous job
     poll: Annotated[float, Between(1, 86400)] = 60.0  # seconds between two queries of a process
     via: Via | None = None
-    older: ClassVar = frozenset(
-        "state pattern waiting running success_states stopped forgotten_pattern stop signals_from well gone "
-        "torchrun".split()
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +102,7 @@ class RecordedHold:
     hosts: tuple[str, ...]  # as they were typed; none for this machine
     nproc_per_node: str
     options: dict[str, str]
+    in_job: bool = False  # its nodes are those of the run's `job_id`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,11 +178,11 @@ class Run:
     state: EndState | Literal[RunState.RUNNING, RunState.LEFT] = RunState.RUNNING
     exit_code: ExitCode | None = None
     verdict: str | None = None
-    job_id: JobId | None = None  # the scheduler's
+    job_id: JobId | None = None  # the scheduler's; without a `job`, that of the hold which has the nodes
     job: RecordedJob | None = None
     session: Session | None = None
     failure: Failure | None = None  # the first failure of a run that failed
-    project: FilePath = ""  # directory of the project in which the run was started; empty in older records
+    project: FilePath = ""  # directory of the project in which the run was started
     in_program: bool = False  # its launcher is a thread of another program: it reads requests, and takes no signals
     settings_file: FilePath = ""  # the ddpkit.toml that was read; empty: none
     code: Code | None = None  # git; None: not known (yet)
@@ -197,7 +193,7 @@ class Run:
     hold: RecordedHold | None = None  # of a run that keeps a warm Python for launches
     replicas: tuple[ReplicaName, ...] = ()  # of a run of roles; each is a run in `roles/`
     logins: dict[HostWord, Via] = field(default_factory=dict)  # to each of its hosts that was reached by SSH
-    format: Annotated[int, Between(1, FORMAT)] = FORMAT
+    format: Annotated[int, Between(FORMAT, FORMAT)] = FORMAT
     origin: Origin = Origin.OTHERS  # until something shows more
     unsaved: ClassVar = frozenset({"origin"})
 
@@ -299,8 +295,10 @@ def build(kind: type[_T], data: Any, path: Path) -> _T:
     try:
         return typed_json.read(kind, data)
     except typed_json.FormatError as error:
-        later = isinstance(data, dict) and isinstance(data.get("format"), int) and data["format"] > FORMAT
-        why = f"a later ddpkit wrote it (format {data['format']})" if later else str(error)
+        written = data.get("format") if kind is Run and isinstance(data, dict) else FORMAT
+        why = str(error)
+        if isinstance(written, int) and written != FORMAT:
+            why = f"{'a later' if written > FORMAT else 'an older'} ddpkit wrote it (format {written})"
         raise RecordError(path, why) from None
 
 

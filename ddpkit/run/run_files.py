@@ -10,7 +10,7 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from ddpkit.errors import UsageError
@@ -55,13 +55,17 @@ _OF_RANKS = (
     *("rank_wrapper.py", "torchrun_agent.py", "scratch_dir.py", "owned.py", "oom.py", "process_tree.py"),
     "daemons.py",
 )
+_AGENTS = (
+    *("torchrun", "preload", "legacy", "launch", "srun", "slurmstepd", "pyxis"),
+    *("enroot", "apptainer", "docker", "podman", "program"),
+)
 _OF_STAGE = ("stage_task.py", "stage.py", "stage_lock.py", "owned.py", "owners.py", "rsync_server.py")
 _FILES = (
     "status.json", "timeline.json", "launch.json", "attempts.json", "step_failure.json", "top.json", "report.html",
     "metrics_kept.jsonl", r"all\.log", r"all(\.from_\d+)?\.index", r"all\.from_\d+\.log", r"rank_\d+(\.from_\d+)?\.log",
     r"ddpkit(\.from_\d+)?\.log", r"all\.times",
     # Of an agent on a host, such as torchrun_node1.log. A host's name has no underscore.
-    r"(torchrun|preload|legacy|launch|srun|enroot|apptainer|docker|podman|program)_[A-Za-z0-9.:-]+(\.from_\d+)?\.log",
+    rf"({'|'.join(_AGENTS)})_[A-Za-z0-9.:?-]+(\.from_\d+)?\.log",
     r"slurm-\d+(_\d+)?\.out", r"job\.[a-z]+", r"ddpkit\.zip", r"task\.json", r"hosts\.\w{6}", *_OF_RANKS,
     r"pbs\.out", r"alive\.\d+",  # of the backend in examples/ddpkit-pbs
     r"(dump|top)\.\d+\.ask",
@@ -153,9 +157,12 @@ def is_replaceable(path: Path) -> bool:
     return bool(who_can_replace(str(path)))
 
 
-def check_run_folder(folder: Path, workdir: Path, command: Sequence[str]) -> None:
-    """Raise UsageError where strangers can replace the directory from which a job loads programs, hours later maybe."""
-    others = strangers(str(folder), [str(workdir / "script"), str(workdir / command[0])])
+def check_run_folder(folder: Path, trusted: Path | None) -> None:
+    """Raise UsageError where strangers can replace the directory from which a job loads programs, hours later maybe.
+
+    `trusted`: the program that runs; whoever can replace it is no stranger.
+    """
+    others = strangers(str(folder), [str(trusted)] if trusted else [])
     if others:
         who = ", ".join(others)
         raise UsageError(

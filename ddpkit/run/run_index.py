@@ -19,7 +19,7 @@ from pathlib import Path
 
 from ddpkit.diagnosis.outcome import Failure
 from ddpkit.errors import UsageError
-from ddpkit.files import adopt_directory, is_owned, make_directories, remove_files, write_atomically
+from ddpkit.files import adopt_directory, is_owned, make_directories, read_bounded, remove_files, write_atomically
 from ddpkit.launchers import typed_json
 from ddpkit.launchers.typed_json import FilePath, HostWord
 from ddpkit.run import record
@@ -125,34 +125,51 @@ class IndexEntry:
         return self.missing and self.run is None and self.host == os.uname().nodename
 
 
-def list_runs(name: str = "", most: int | None = None) -> list[IndexEntry]:
-    """List the runs of this user, the newest first. Changes nothing.
-
-    `name`: only those whose name begins with it, and of those the newest, `most` of them.
-    """
+def list_runs(name: str = "") -> list[IndexEntry]:
+    """List the runs of this user, the newest first; `name`: only those whose name begins with it. Changes nothing."""
     return sorted(
-        _read_entries(name, most),
+        _read_entries(name),
         key=lambda entry: (entry.run.started if entry.run else 0.0, entry.run_id),
         reverse=True,
     )
 
 
 HOLD = "hold"  # the beginning of the name of every hold
-_MOST_HOLDS = 50  # of the newest runs with such a name
+_MOST_HOLDS = 50  # of the newest ones
 
 
 def list_holds() -> list[Run]:
     """List the holds in this user's index that are not known to have ended, the newest first.
 
-    Only runs with a hold's name are read: every launch asks, also of a user with thousands of runs.
+    Every launch asks, also of a user with thousands of runs: of those with a hold's name, only holds are checked.
     """
-    listed = (entry.run for entry in list_runs(HOLD, _MOST_HOLDS))
-    return [run for run in listed if run and run.hold and run.origin is Origin.INDEX and not run.state.ended]
-
-
-def _read_entries(begin: str, most: int | None) -> Iterator[IndexEntry]:
     try:
-        every = [path.name for path in index_folder().iterdir()]
+        ids = [run_id for run_id in _names(HOLD) if _may_be_hold(index_folder() / run_id)][:_MOST_HOLDS]
+    except (OSError, RuntimeError):
+        return []
+    runs = [entry.run for entry in map(_entry, ids)]
+    holds = [run for run in runs if run and run.hold and run.origin is Origin.INDEX and not run.state.ended]
+    return sorted(holds, key=lambda run: (run.started, run.run_id), reverse=True)
+
+
+def _may_be_hold(path: Path) -> bool:
+    """Tell whether a file of the index can be a hold's, from its text: to check a record takes 20 times as long."""
+    try:
+        return b'"hold": null' not in read_bounded(path, record.MOST_BYTES)  # in a text, quotes are escaped
+    except OSError:
+        return False
+
+
+def _names(begin: str) -> list[str]:
+    """List the ids of the index whose name begins so, the newest first. Raises OSError, RuntimeError."""
+    every = [path.name for path in index_folder().iterdir()]
+    names = sorted((name for name in every if name_in(name).startswith(begin)), reverse=True)
+    return [name for name in names if typed_json.matches(record.RunId, name)]
+
+
+def _read_entries(begin: str) -> Iterator[IndexEntry]:
+    try:
+        names = _names(begin)
     except (FileNotFoundError, RuntimeError):
         return
     except OSError as error:  # a home that is not mounted well: no run is gone
@@ -160,10 +177,7 @@ def _read_entries(begin: str, most: int | None) -> Iterator[IndexEntry]:
         problem = f"cannot read the runs in {folder}: {error.strerror}"
         yield IndexEntry(run_id="", folder=folder, host="", run=None, problem=problem)
         return
-    names = sorted((name for name in every if name_in(name).startswith(begin)), reverse=True)
-    for name in names[:most]:
-        if typed_json.matches(record.RunId, name):
-            yield _entry(name)
+    yield from map(_entry, names)
 
 
 def _entry(run_id: str) -> IndexEntry:
@@ -199,9 +213,13 @@ def _unreadable(run_id: str, folder: str, host: str, error: OSError | RecordErro
 
 
 def _missing(run_id: str, file: IndexFile, kept: Run | None) -> IndexEntry:
-    """Return the entry of a run whose directory is not there: deleted, on another host, or on a disk that is not."""
-    alive = kept is not None and kept.job is None and is_local(kept) and is_alive(kept)
-    run = replace(kept, folder=file.folder, origin=Origin.INDEX) if kept is not None and alive else None
+    """Return the entry of a run whose directory is not there: deleted, on another host, or on a disk that is not.
+
+    A job of it may run all the same, until the scheduler has said that it has ended.
+    """
+    run = None
+    if kept is not None and (file.end is None if kept.job is not None else is_local(kept) and is_alive(kept)):
+        run = replace(kept, folder=file.folder, origin=Origin.INDEX)
     if file.host != os.uname().nodename:
         # A home may be shared by hosts that do not share the folder.
         problem = f"run {run_id} is in {file.folder} on {file.host}"
@@ -278,13 +296,8 @@ def _is_marked(directory: Path) -> bool:
 
 
 def project_of(run: Run) -> Path:
-    """Return the project of a run. Older records know only the working directory."""
-    if run.project:
-        return Path(run.project)
-    try:
-        return find_project(Path(run.workdir).expanduser())
-    except (OSError, RuntimeError):
-        return Path(run.workdir)
+    """Return the project of a run."""
+    return Path(run.project or run.workdir)
 
 
 def short_ids(ids: Sequence[str]) -> dict[str, str]:
@@ -317,7 +330,7 @@ def find_run(word: str, known: Sequence[IndexEntry], command: str = "ddpkit stat
     known = [*known, *_of_other_hosts(known)]
     entries = {entry.run_id: entry for entry in known}
     matching = _matching(word, entries) if word else []
-    matching = matching or [entry.run_id for entry in known if entry.run is not None and word == entry.run.job_id]
+    matching = matching or [entry.run_id for entry in known if entry.run is not None and word == _job_of(entry.run)]
     if len(matching) == 1:
         return _readable(entries[matching[0]], command)
     if matching:
@@ -377,8 +390,13 @@ def find_target(
     raise _no_such_run(word, known, command, whole=True)
 
 
+def _job_of(run: Run) -> str | None:
+    """The job by which a run is known: of the launches in a hold, the hold's job is not theirs."""
+    return run.job_id if run.job is not None or run.hold is not None else None
+
+
 def _is_meant(word: str, entry: IndexEntry, *, by_name: bool) -> bool:
-    if by_name and entry.run is not None and word and word in (entry.run.job_id, name_in(entry.run_id)):
+    if by_name and entry.run is not None and word and word in (_job_of(entry.run), name_in(entry.run_id)):
         return True
     return len(word) >= LEAST and (entry.run_id.startswith(word) or entry.run_id.endswith(word))
 

@@ -65,5 +65,15 @@ class Origin(Enum):
     OTHERS = "others"  # somebody else can change it: it is shown, and nothing more
 
 
+def describe_stall(state: str, pid: int | None, host: str, *, where: str = "", kernel: str = "") -> str:
+    """Say what holds a process in the state T, t or D of /proc/PID/stat, and what to do about it."""
+    if state == "T":
+        return f"is stopped (SIGSTOP){where}; to continue it: kill -CONT {pid} on {host}"
+    if state == "t":
+        return f"is held by a debugger{where}; to find it: grep TracerPid /proc/{pid}/status on {host}"
+    held = f"waits for a disk, a network file system or a driver (state D){kernel}{where}"
+    return f"{held}; on {host}: cat /proc/{pid}/stack, dmesg -T | tail"
+
+
 # Connections are above this room: the command line and `import ddpkit` set this function.
 connect: Callable[[Via, str], Machine] | None = None

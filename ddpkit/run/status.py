@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ from ddpkit.launchers.shell import count
 from ddpkit.run import launcher_process, run_index
 from ddpkit.run.record import RecordedJob, Run
 from ddpkit.run.run_index import IndexEntry, KnownEnd
-from ddpkit.run.state import Origin, RunState
+from ddpkit.run.state import Origin, RunState, describe_stall
 from ddpkit.text import format_age, format_ranks, one_line
 
 if TYPE_CHECKING:  # `ddpkit ps` needs none of them
@@ -44,14 +45,28 @@ def command(verb: str, run: Run) -> str:
     return f"ddpkit {verb} {shlex.quote(run.folder)}"
 
 
-def remote_command(verb: str, run: Run, *, terminal: bool = False) -> str:
-    """Return that command for the launcher's host, to be typed here; empty where others may have named the host."""
+def command_there(verb: str, run: Run, *, terminal: bool = False) -> str:
+    """Return a command on a run that is elsewhere, and where to type it; empty where others may have named the host.
+
+    `terminal`: it needs one.
+    """
     if run.origin is Origin.OTHERS:
         return ""
-    remote = command(verb, run)
-    if run.launcher_python:
-        remote = f"{shlex.quote(run.launcher_python)} -m {remote}"
-    return f"ssh {'-t ' if terminal else ''}{shlex.quote(run.launcher_host)} {shlex.quote(remote)}"
+    shown = command(verb, run)
+    if run.launcher_host != os.uname().nodename:
+        remote = f"{shlex.quote(run.launcher_python)} -m {shown}" if run.launcher_python else shown
+        return f"ssh {'-t ' if terminal else ''}{shlex.quote(run.launcher_host)} {shlex.quote(remote)}"
+    # ssh to this host would lead here.
+    if run.job is not None:
+        from ddpkit.launchers.registry import scheduler_of
+
+        program = scheduler_of(run.backend).state_of(run.job_id or "")[0]
+        return one_line(f"where {program} asks {run.job.controller or run.job.cluster}: {shown}")
+    was, here = run.launcher_boot.partition(" "), launcher_process.boot_id().partition(" ")
+    namespace = re.fullmatch(r"pid:\[(\d+)\]", was[2])
+    if was[0] == here[0] and namespace:
+        return f"lsns {namespace[1]}, and in that container: {shown}"
+    return f"on that machine: {shown}"
 
 
 def get_status(run: Run) -> RunStatus:
@@ -83,14 +98,14 @@ def get_status(run: Run) -> RunStatus:
 def _elsewhere(run: Run) -> RunStatus:
     if run.launcher_host != os.uname().nodename:
         words = f"on {run.launcher_host}, and not visible from here"
-        return RunStatus(state=RunState.ELSEWHERE, words=words, hint=remote_command("status", run), run=run)
+        return RunStatus(state=RunState.ELSEWHERE, words=words, hint=command_there("status", run), run=run)
     where = "in another process namespace (a container)"
     if run.launcher_boot.partition(" ")[0] != launcher_process.boot_id().partition(" ")[0]:
         where = "on another machine with this name, or this one has just been restarted"
     return RunStatus(
         state=RunState.ELSEWHERE,
         words=f"not visible from here: its launcher runs {where}",
-        hint=f"there: {command('status', run)}",
+        hint=command_there("status", run),
         run=run,
     )
 
@@ -127,7 +142,11 @@ def _job_status(run: Run, job: RecordedJob) -> RunStatus:
     now = get_job_status(run, job)
     if now.state.ended:
         return _ended(_keep_end(run, now))
-    return RunStatus(state=now.state, words=now.words, hint=now.hint, run=run)
+    hint = command_there("status", run) if now.ask_there else now.hint
+    here = run.launcher_host == os.uname().nodename  # elsewhere it may lie on a disk of another host
+    gone = now.state.living and here and not os.path.lexists(run.folder)
+    words = now.words + ("; its directory was deleted, with its logs" if gone else "")
+    return RunStatus(state=now.state, words=words, hint=hint, run=run)
 
 
 def _keep_end(run: Run, job: JobStatus) -> Run:
@@ -417,7 +436,7 @@ def describe_oddities(now: RunStatus, sample: RankSample) -> list[str]:
         lines.append(f"last message of {host} {format_age(silent)} before: ping {host}")
     living = [rank for rank in sample.ranks if not rank.over]
     odd = [rank for rank in living if rank.odd]
-    lines += [_CAUSES[rank.state](rank) for rank in odd]
+    lines += [f"rank {rank.rank} on {rank.host} {describe_stall(rank.state, rank.pid, rank.host)}" for rank in odd]
     lines += [
         f"rank {rank.rank} on {rank.host} {rank.words.replace(':', ' with', 1)}, and {len(living)} others continue"
         for rank in sample.ranks
@@ -445,19 +464,3 @@ def describe_oddities(now: RunStatus, sample: RankSample) -> list[str]:
                 f"{calm}; for its stack: {look_at}"
             )
     return lines
-
-
-_CAUSES: dict[str, Callable[[RankStatus], str]] = {
-    "T": lambda rank: (
-        f"rank {rank.rank} on {rank.host} makes no progress: it is stopped (SIGSTOP); "
-        f"to continue it: kill -CONT {rank.pid} on {rank.host}"
-    ),
-    "t": lambda rank: (
-        f"rank {rank.rank} on {rank.host} makes no progress: a debugger or tracer has stopped it; "
-        f"to find it: grep TracerPid /proc/{rank.pid}/status on {rank.host}"
-    ),
-    "D": lambda rank: (
-        f"rank {rank.rank} on {rank.host} waits for a disk, a network file system or a driver (state D); "
-        f"on {rank.host}: cat /proc/{rank.pid}/stack, dmesg -T | tail"
-    ),
-}

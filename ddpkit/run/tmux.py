@@ -136,7 +136,7 @@ def _new_socket(name: str) -> Path:
 
 def _socket(run: Run) -> Path | None:
     """Return the socket of a run's session; None: there is none of this user's."""
-    if run.session is None or not run.session.token or run.origin is Origin.OTHERS:
+    if run.session is None or run.origin is Origin.OTHERS:
         return None
     for folder in _folders():
         path = folder / f"{PREFIX}{run.session.token}"

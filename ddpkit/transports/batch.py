@@ -18,6 +18,7 @@ from pathlib import Path
 
 from ddpkit.errors import DdpkitError, LaunchError
 from ddpkit.launchers.events import Command, Event, FailedEvent
+from ddpkit.launchers.host_names import Via
 from ddpkit.launchers.job_output import JobOutput, first_of
 from ddpkit.launchers.plan import FACTS, Batch, RankStarter, Scheduler, Step, job_facts
 from ddpkit.machine import HERE, LostError, Machine, Phase, Poller
@@ -82,9 +83,9 @@ def submit(
         raise LaunchError(reply.error, f"{look}: {_words(batch, scheduler.queue)}")
     job_id = re.search(scheduler.job_id, reply.output, re.MULTILINE)
     if reply.exit_code != 0 or job_id is None:
-        words = " ".join((reply.error or reply.output).split())
-        words = re.sub(rf" ?{re.escape(batch.submit[0])}: error: ", "; ", words).removeprefix("; ")
-        raise JobRejectedError(f"{batch.submit[0]} rejected the job: {words}", _refusal_hint(batch, words))
+        words = words_of(reply.error or reply.output, batch.submit[0])
+        hint = refusal_hint(words, batch.submit[0], scheduler, batch.show_resources, batch.via)
+        raise JobRejectedError(f"{batch.submit[0]} rejected the job: {words}", hint)
     if reply.error:  # a warning, or the words of the site's filter
         note(reply.error[:500])
     return job_id[1]
@@ -113,14 +114,23 @@ def _find_submitted(
     )
 
 
-def _refusal_hint(batch: Batch, words: str) -> str:
+def words_of(words: str, program: str) -> str:
+    """Return what a scheduler's program said, without its name before each line."""
+    return re.sub(rf" ?{re.escape(program)}: (?:error: )?", "; ", " ".join(words.split())).removeprefix("; ")
+
+
+def refusal_hint(
+    words: str, program: str, scheduler: Scheduler, show_resources: Sequence[str], via: Via | None = None
+) -> str:
     """Return what the catalogue knows against this refusal, else the command that shows what can be requested."""
+    from ddpkit.diagnosis.answer import advice_in
     from ddpkit.diagnosis.decide import analyze_log
 
-    if re.search(batch.scheduler.unreachable, words):
-        return _words(batch, batch.scheduler.ping)
-    known = analyze_log([(batch.submit[0], f"{batch.submit[0]}: error: {words}\n")]).first
-    return known.fix if known is not None else _words(batch, batch.show_resources)
+    if re.search(scheduler.unreachable, words):
+        return _by_hand(via, scheduler.ping)
+    known = analyze_log([(program, f"{program}: error: {words}\n")]).first
+    helps = known is not None and (known.entry is not None or advice_in(words))
+    return known.fix if known is not None and helps else _by_hand(via, show_resources)
 
 
 def filled(argv: tuple[str, ...], **words: str) -> list[str]:
@@ -131,8 +141,12 @@ def filled(argv: tuple[str, ...], **words: str) -> list[str]:
 
 
 def _words(batch: Batch, argv: Sequence[str]) -> str:
-    """Return a command of a batch as a person would type it here, with no more quotes than it needs."""
-    return " ".join([*(batch.via.by_hand if batch.via else ()), *argv])
+    return _by_hand(batch.via, argv)
+
+
+def _by_hand(via: Via | None, argv: Sequence[str]) -> str:
+    """Return a scheduler's command as a person would type it here, with no more quotes than it needs."""
+    return " ".join([*(via.by_hand if via else ()), *argv])
 
 
 def stop_command(batch: Batch, job_id: str) -> str:
@@ -162,6 +176,7 @@ class JobLink:
     """A submitted job: its place in the queue, its output, its end. It goes on without us."""
 
     margin = 90.0  # sites give a cancelled job half a minute (KillWait), and its nodes some time to say so
+    ahead = 0.0
 
     def __init__(self, batch: Batch, job_id: str, step: Step, machine: Machine = HERE) -> None:
         self._batch = batch
@@ -211,22 +226,24 @@ class JobLink:
         threading.Thread(target=self._follow, args=(post,), daemon=True).start()
 
     def send(self, command: Command) -> None:
-        """Pass a signal on. A stop comes after a failure only: the job ends by itself, or after the grace by us.
+        """Pass a signal on, or end the job: its ranks by TERM, and after the grace what is left by the scheduler.
 
-        Where the script of the job decides what follows, only its step is ended.
+        Where the script of the job decides what follows, only its step is ended. After a failure that its output
+        reports, the script ends the other ranks by itself. A job whose ranks do not run has no use for a grace.
         """
         if command["c"] == "signal":
-            # In a thread: a scheduler that does not answer must not keep the launcher from a Ctrl-C.
-            threading.Thread(target=self._signal, args=(command["name"],), daemon=True).start()
+            self._signal_soon(command["name"])
         elif command["c"] == "stop":
-            grace = float(command["grace"])
-            self._end_after(grace, self._reader.step if self._batch.nodes else self._job_id)
+            grace = command["grace"] if self._state is JobState.RUNS else 0.0
+            if grace and not self._reader.failed:
+                self._signal_soon("SIGTERM")
+            timer = threading.Timer(grace, self._cancel, [self._reader.step if self._batch.nodes else self._job_id])
+            timer.daemon = True
+            timer.start()
 
-    def _end_after(self, grace: float, job_or_step: str) -> None:
-        """End the job or a step of it after the grace."""
-        timer = threading.Timer(grace, self._cancel, [job_or_step])
-        timer.daemon = True
-        timer.start()
+    def _signal_soon(self, name: str) -> None:
+        """Signal the ranks from a thread: a scheduler that does not answer must not keep the launcher from a Ctrl-C."""
+        threading.Thread(target=self._signal, args=(name,), daemon=True).start()
 
     def call(self, function: str, args: Mapping[str, object]) -> int:
         if self._by_srun:
@@ -452,18 +469,25 @@ class JobLink:
                 yield self._failed(reason, code=code or DdpkitError.exit_code)
         yield {"e": "end"}
 
-    def _starts(self) -> Iterator[Event]:
-        """The output says that the job runs, which is newer than what the scheduler last said of a job that waited."""
+    def _started(self) -> Iterator[Event]:
+        """Note that the job runs, because its output says so: the scheduler last said that it waits, and is queried.
+
+        The nodes are those of the output where it names them, else those of the scheduler.
+        """
         if self._state is not JobState.WAITS or self._poller.phase is not Phase.QUEUED:
             return
         self._enter(JobState.RUNS)
-        if not self._reader.nodes:
-            self._poller.count()
-            facts = self._facts()
-            self._reader.nodes = facts["nodes"] if facts["state"] in self._scheduler.running else ""
-        if self._reader.nodes:
+        nodes = self._reader.nodes or self._nodes_now()
+        self._reader.nodes = nodes
+        if nodes:
             self._poller.enter(Phase.LIVING)
-            yield from self._say(f"runs on {self._reader.nodes}")
+            yield from self._say(f"runs on {nodes}")
+
+    def _nodes_now(self) -> str:
+        """Query the scheduler once, out of turn, for the nodes of a job that runs. Empty: it says something else."""
+        self._poller.count()
+        facts = self._facts()
+        return facts["nodes"] if facts["state"] in self._scheduler.running else ""
 
     def _read(self) -> Iterator[Event]:
         """Read new lines of the job's output file."""
@@ -492,7 +516,7 @@ class JobLink:
         self._offset += len(data)
         yield from self._take(self._reader.feed(data))
         if self._reader.nodes:
-            yield from self._starts()
+            yield from self._started()
 
     def _take(self, events: Iterator[Event]) -> Iterator[Event]:
         """Pass on what the job's output tells, but a failure: the scheduler knows whether it is the job's end."""
@@ -502,5 +526,5 @@ class JobLink:
                 self._held = (self._reader.attempt, first_of(known, event))
             else:
                 if event["e"] == "start":
-                    yield from self._starts()  # before the first lines of its ranks
+                    yield from self._started()  # before the first lines of its ranks
                 yield event

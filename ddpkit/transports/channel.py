@@ -26,6 +26,7 @@ from ddpkit.launchers.node_facts import is_answer
 from ddpkit.launchers.plan import Container
 from ddpkit.launchers.shell import join, quote
 from ddpkit.node.seal import Seal
+from ddpkit.node.supervision.clock import Clock, NodeClock
 from ddpkit.transports.protocol import BOOT, Caller, Pieces, container_argv, new_key, parse_event, program
 
 NOISE = 20  # lines of a shell's start-up files that an error can show
@@ -175,12 +176,13 @@ class Channel:
     outlives = ""
     margin = 10.0
 
-    def __init__(self, name: str, stream: ByteStream, silence: float, relay: bytes = b"") -> None:
+    def __init__(self, name: str, stream: ByteStream, silence: float, clock: Clock, relay: bytes = b"") -> None:
         """`relay`: what hands the stream on to a hold (`held.py`)."""
         self.name = name
         self._relay = relay
         self.silence = silence
-        self.opened_at = time.time()  # then that of its first event
+        self._here, self._there = clock, NodeClock()
+        self.opened_at = self._here.now()  # then that of its first event
         self._state = State.STARTS
         self._stream = stream
         self._answers: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
@@ -192,7 +194,6 @@ class Channel:
         self._caller = Caller(self._write_command)
         self._call: _Call | None = None  # the last one
         self._pieces = Pieces(self._caller.unanswered, self._caller.packed)
-        self._ahead = float("inf")  # seconds that our clock is before the node's, the way of an event included
         self._why_ended = ""
         self._lock = threading.Lock()  # between the end of the stream and the beginning of a step
         self._writing = threading.Lock()  # a stream may send a long message in several pieces
@@ -200,8 +201,8 @@ class Channel:
 
     @property
     def ahead(self) -> float:
-        """At most so many seconds is our clock ahead of the node's: the quickest of its events, its way included."""
-        return self._ahead
+        """See `Link`. At least so many seconds, by the quickest of the node's events, its way here included."""
+        return 0.0 if self._there.ahead == -float("inf") else self._there.ahead
 
     # ---- before the step
 
@@ -219,7 +220,7 @@ class Channel:
             if refused is None:
                 raise
             raise refused from None
-        self.opened_at = time.time()
+        self.opened_at = self._there.began = self._here.now()
 
     def ask(self, function: str, args: Mapping[str, object], *, beats: bool = False) -> None:
         """Call a function; `answer` waits for its value, so that many nodes can be called at once.
@@ -384,14 +385,9 @@ class Channel:
 
     def _post_in_our_time(self, event: Event) -> None:
         if "t" in event:
-            # In our time, so that what happened first is known although clocks differ and some lines come late.
-            now = time.time()
-            self._ahead = min(self._ahead, now - event["t"])
-            event["t"] += self._ahead
-            if event["t"] < self.opened_at:
-                event["t"] = now  # the node's clock was set back
+            self._there.in_our_time(event, self._here.now())
             for shown in event["ranks"].values() if event["e"] == "beat" else ():
-                shown["out"] = shown["out"] and shown["out"] + self._ahead
+                shown["out"] = shown["out"] and shown["out"] - self.ahead
         whole = self._pieces.take(event)
         if whole is None:
             return

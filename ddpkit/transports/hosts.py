@@ -164,7 +164,9 @@ def _word(word: str, groups: Mapping[str, Sequence[str]], seen: tuple[str, ...])
         try:
             names = expand_nodelist(pattern)
         except EnvError as error:
-            raise UsageError(f"{rest}: {error.message}", _FORMS) from None
+            several = [each for each in re.split(r"[,\s]+", word) if each]
+            hint = _FORMS if len(several) < 2 else f"write them as {','.join(map(shlex.quote, several))}"
+            raise UsageError(f"{rest}: {error.message}", hint) from None
     if port and not (port.isdecimal() and 0 < int(port) <= MOST_PORT):
         raise UsageError(f"{rest}: {port!r} is not a port", _FORMS)
     if not names or not all(map(host_names.is_host, names)):

@@ -19,7 +19,7 @@ from ddpkit.launchers.backends import NodeOptions
 from ddpkit.launchers.host_names import Via
 from ddpkit.launchers.node_facts import words_of_node
 from ddpkit.launchers.shell import quote
-from ddpkit.machine import COMMAND_TIMEOUT, HERE, NOT_RUN, TIMED_OUT, LostError, Reply, Stream
+from ddpkit.machine import COMMAND_TIMEOUT, HERE, NOT_RUN, TIMED_OUT, WRITE_LIMIT, LostError, Reply, Stream
 from ddpkit.transports.hosts import HostSpec, refusal
 from ddpkit.transports.pool import Connector, NodePool
 from ddpkit.transports.transport import SshTransport
@@ -186,7 +186,7 @@ class _RemoteStream:
         self._input = b""
         self.ended = False
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes, limit: float = WRITE_LIMIT) -> None:
         self._input += data
 
     def read(self, seconds: float) -> tuple[bytes, bytes]:

@@ -20,6 +20,7 @@ from ddpkit.launchers.node_facts import NodeFacts
 from ddpkit.launchers.plan import Container
 from ddpkit.launchers.shell import count, quote
 from ddpkit.node.calls.probe import visible_gpus
+from ddpkit.node.supervision.clock import Clock
 from ddpkit.transports.channel import ByteStream, Channel, Heartbeat, NoAnswerError, RefusedError, command
 from ddpkit.transports.compatibility import Requirements
 from ddpkit.transports.held import relay as held_relay
@@ -38,6 +39,7 @@ class Connector(Protocol):
     """Opens byte streams to single nodes: `Ssh`, `OpenSsh`, `Pdsh` of `ssh/`. Used by many threads at once."""
 
     timeout: float  # seconds for one connection
+    by_hand: str  # `ssh {}`: a person's way to a node, before a command that runs there
 
     @property
     def asks(self) -> bool:
@@ -57,6 +59,8 @@ class Connector(Protocol):
 
 class NoConnector:
     """Connects to nothing: for a plan of nodes that must not be queried."""
+
+    by_hand = "ssh {}"
 
     def __init__(self, timeout: float) -> None:
         self.timeout = timeout
@@ -87,6 +91,7 @@ class ConnectionAttempt:
     container: Callable[[HostSpec], Container | None]
     silence: float  # seconds without an event after which a node counts as lost
     start_timeout: float | None
+    clock: Clock  # of the launch
     relay: bytes = b""  # into a hold (`held.py`)
     waiting: dict[str, str] = field(default_factory=dict)  # by label of each node that is waited for: its last step
 
@@ -114,7 +119,7 @@ class ConnectionAttempt:
                 try:
                     done.put((spec, self._connect(spec, until)))
                 except Exception as error:  # a thread that dies in silence would be waited for
-                    done.put((spec, _unexpected(spec, error)))
+                    done.put((spec, _unexpected(spec, error, self._by_hand(spec))))
             _close_channels(done)  # also one that was made while the caller left
 
         try:
@@ -132,6 +137,9 @@ class ConnectionAttempt:
     def _scaled(self, seconds: float) -> float:
         return scale_timeout(seconds, self.connector)
 
+    def _by_hand(self, spec: HostSpec) -> str:
+        return self.connector.by_hand.format(spec.target)
+
     def _command(self, spec: HostSpec) -> str:
         return command(spec.python or self.python, self.container(spec))
 
@@ -139,7 +147,7 @@ class ConnectionAttempt:
         channel = None
         try:
             stream = self.connector.enter(spec, self._command(spec), until)
-            channel = Channel(spec.label, stream, self.silence, self.relay)
+            channel = Channel(spec.label, stream, self.silence, self.clock, self.relay)
             self.waiting[spec.label] = "its shell and Python have not started yet"
             # The user may have taken time to type a passphrase.
             last = max(until, time.monotonic()) + self._scaled(START_TIMEOUT)
@@ -158,7 +166,7 @@ class ConnectionAttempt:
                     return Problem(
                         host=spec.label, what=f"its container did not start: {cause[0]}", fix=cause[1], unreachable=True
                     )
-            by_hand = f"ssh {spec.target} {quote(spec.python or self.python)} --version"
+            by_hand = f"{self._by_hand(spec)} {quote(spec.python or self.python)} --version"
             if channel is not None and time.monotonic() > until:
                 by_hand += f"; if the node is slow: -o connect_timeout={4 * self.connector.timeout:g}"
             fix = error.fix if isinstance(error, RefusedError) and error.fix else by_hand
@@ -187,8 +195,8 @@ def _close_channels(results: queue.SimpleQueue[tuple[HostSpec, Channel | Problem
                 result.close()
 
 
-def _unexpected(spec: HostSpec, error: Exception) -> Problem:
-    text, fix = f"{type(error).__name__}: {error}", f"ssh {spec.target}"
+def _unexpected(spec: HostSpec, error: Exception, by_hand: str) -> Problem:
+    text, fix = f"{type(error).__name__}: {error}", f"{by_hand} true"
     if str(error) == NO_THREAD:
         text, fix = f"not connected, because this machine cannot start a thread: {LIMIT_REACHED}", LIMIT_FIX
     return Problem(host=spec.label, what=text, fix=fix, unreachable=True)
@@ -244,11 +252,12 @@ class NodePool:
         self.python = python
         self._container = container
         self._channels: dict[str, Channel] = {}
-        self._asked_at: dict[str, float] = {}  # time.time() of each node's last question
+        self.clock = Clock()  # of the launch
+        self._asked_at: dict[str, float] = {}  # of each node's last question, by that clock
         self._heartbeat = Heartbeat(silence)
         self._waiting: dict[str, str] = {}  # by label of each node that is waited for: what for
         self.progress: Callable[[str], None] | None = None  # shows who is waited for; an empty text ends that
-        self.connected_at: dict[str, float] = {}  # time.time() of each supervisor's first event
+        self.connected_at: dict[str, float] = {}  # of each supervisor's first event, by that clock
         self.facts: dict[str, NodeFacts] = {}
 
     # ---- connections
@@ -265,6 +274,7 @@ class NodePool:
             container=self._container,
             silence=self._silence,
             start_timeout=start_timeout,
+            clock=self.clock,
             relay=self._relay,
         )
         self._waiting = attempt.waiting
@@ -362,7 +372,7 @@ class NodePool:
         """
         asked = [spec for spec in self.specs if spec.label in args and spec.label in self._channels]
         for spec in asked:
-            self._asked_at[spec.label] = time.time()
+            self._asked_at[spec.label] = self.clock.now()
             self._channels[spec.label].ask(function, args[spec.label])
         self._waiting = dict.fromkeys((spec.label for spec in asked), _DOES.get(function, "has not answered"))
         until, answers, problems = time.monotonic() + timeout, {}, []
@@ -372,7 +382,7 @@ class NodePool:
                     answers[spec.label] = self._channels[spec.label].answer(until)
                     self._waiting.pop(spec.label, None)
                 except NoAnswerError as error:
-                    fix = f"ssh {spec.target} uptime"
+                    fix = f"{self._connector.by_hand.format(spec.target)} uptime"
                     problems.append(Problem(host=spec.label, what=str(error), fix=fix, unreachable=True))
         finally:
             self._waiting = {}
@@ -383,7 +393,7 @@ class NodePool:
 
         `node_time`: the node's time in its last answer.
         """
-        return -self._channels[label].ahead, node_time - self._asked_at[label]
+        return self._channels[label].ahead, node_time - self._asked_at[label]
 
     def scaled(self, seconds: float) -> float:
         """Lengthen a timeout where connections may take longer than usual."""

@@ -302,6 +302,10 @@ class Link(Protocol):
     outlives: str  # note for a launcher that leaves, where the ranks go on without it; else empty
     margin: float  # seconds beyond the grace: for leftovers, and for the answer's way back
 
+    @property
+    def ahead(self) -> float:
+        """Seconds that the node's clock is ahead of ours, as far as it is known; else 0."""
+
     def start(self, request: str, post: Callable[[Event | None], None]) -> None:
         """Start it, send the request, and post its events from then on; None is its end."""
 
@@ -323,6 +327,7 @@ class LocalLink:
 
     outlives = ""
     margin = 10.0
+    ahead = 0.0
     argv: Sequence[str] = (sys.executable, "-S", "-I", "-c", _START, str(NODE))
     stderr: int | None = None  # the launcher's own
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shlex
@@ -59,20 +60,23 @@ def is_of_job(name: str) -> bool:
     return name.startswith(("SLURM_", "SRUN_")) and name not in SITE
 
 
+NO_JOB = "JOB"  # the id of a job that is not there yet
+
+
 def placeholder(named: Sequence[str], nodes: int) -> dict[str, str]:
     """Return variables of a job that is not there yet, for a dry run."""
-    return {"SLURM_JOB_ID": "JOB", "SLURM_JOB_NODELIST": ",".join(named or (f"NODE{n + 1}" for n in range(nodes)))}
+    return {"SLURM_JOB_ID": NO_JOB, "SLURM_JOB_NODELIST": ",".join(named or (f"NODE{n + 1}" for n in range(nodes)))}
 
 
-def held_nodes(environ: Mapping[str, str], named: Sequence[str]) -> Allocation:
-    """Return the allocation of a process with this environment. Raises UsageError."""
+def held_nodes(environ: Mapping[str, str], named: Sequence[str], use: str) -> Allocation:
+    """Return the allocation of a process with this environment. `use`: what needs it. Raises UsageError."""
     shown, left_over = query_allocation(environ["SLURM_JOB_ID"])
     if left_over:
         raise UsageError(left_over, "add --new-job")
     held = slurm(None, 1, environ, named, (), shown).allocation
     assert held is not None
     if held.groups:
-        raise UsageError(f"roles do not work in heterogeneous allocation {held.job_id}", "salloc --nodes=N")
+        raise UsageError(f"heterogeneous allocation {held.job_id} does not work with {use}", "salloc --nodes=N")
     return held
 
 
@@ -246,13 +250,17 @@ def _held(environ: Mapping[str, str], job_id: str, *, asked: bool) -> Allocation
 def _with_gpus(held: Allocation, shown: str, *, asked: bool) -> Allocation:
     """Return the allocation with the GPUs of each host, and as many ranks there unless -n was given (`asked`).
 
-    They are read from `scontrol show job` (`shown`): salloc sets no variable for the GPUs of --gres and --gpus.
+    They are read from `scontrol show job` (`shown`): salloc sets no variable for the GPUs of --gres and --gpus. With
+    --exclusive a job has all GPUs of its nodes, and its steps those that it requested.
     """
+    requests = [text for text in re.findall(r" TresPer(?:Node|Job|Task|Socket)=(\S*)", shown) if "gpu" in text]
+    by_node = re.findall(r" TresPerNode=(\S*)", shown)
+    most = _count_gpus(by_node[0]) if len(requests) == len(by_node) == 1 else math.inf
     gpus: dict[str, int] = {}
     for nodes, gres in re.findall(r" Nodes=(\S+) CPU_IDs=\S* Mem=\S* GRES=(\S*)", shown):
-        number = sum(map(int, re.findall(r"(?:^|,)gpu(?::[^:,(]+)?:(\d+)", gres)))
-        gpus |= dict.fromkeys(expand_nodelist(nodes), number) if number else {}
-    if not gpus:
+        number = _count_gpus(gres)
+        gpus |= dict.fromkeys(expand_nodelist(nodes), int(min(number, most))) if number else {}
+    if not gpus or not requests:
         return held
     ranks = held.nproc_per_node
     if not asked:
@@ -261,6 +269,12 @@ def _with_gpus(held: Allocation, shown: str, *, asked: bool) -> Allocation:
         ranks = each if len({*each}) > 1 or held.groups else each[0]
     by_task = bool(re.search(r" TresPerTask=\S*gpu", shown))
     return replace(held, nproc_per_node=ranks, gpus=gpus, gpus_by_task=by_task)
+
+
+def _count_gpus(gres: str) -> int:
+    """The GPUs in a text such as gpu:a100:2(IDX:0-1),nvme:1 or gres:gpu; a type may begin with a digit."""
+    numbers = re.findall(r"(?:^|[,:/])gpu(?::[^:,(]*[^:,(\d][^:,(]*)?(?::(\d+))?(?=[,(]|$)", gres)
+    return sum(int(number or 1) for number in numbers)
 
 
 def _cpus(environ: Mapping[str, str], hosts: Sequence[str]) -> dict[str, int]:

@@ -50,12 +50,17 @@ def overlap_step(
 
     `more`: further options of srun. `output`: those of the output.
     """
+    return [*beside(job, group, hosts, more, output=output), "sh", "-c", _PYTHON, sys.executable, text], inherited()
+
+
+def beside(
+    job: str, group: int | None, hosts: Sequence[str], more: Sequence[str], *, output: Sequence[str]
+) -> list[str]:
+    """The words of srun for one task on each of these nodes, beside the other steps of their job."""
     argv = ["srun", f"--jobid={job}", "--overlap", *([] if group is None else [f"--het-group={group}"])]
     argv += [f"--nodes={len(hosts)}", f"--ntasks={len(hosts)}"]
     argv += ["--ntasks-per-node=1", f"--nodelist={','.join(hosts)}", "--export=ALL", "--quiet", "--mem=0"]
-    argv += [*output, *more]
-    argv += ["sh", "-c", _PYTHON, sys.executable, text]
-    return argv, inherited()
+    return [*argv, *output, *more]
 
 
 def inherited() -> dict[str, None]:
@@ -136,25 +141,25 @@ class OverlapStep:
         until = time.monotonic() + limit + ANSWER_TIME + STEP_START_TIME
         if self._stream is None or self._stream.ended or self._hosts != list(hosts):
             self.close()
-            try:
-                self._start(list(hosts))
-            except OSError as error:
-                return [], f"srun: {error.strerror or error}"
-        number = self._caller.call(function, args, hosts=hosts, silence=self._silence_limit)
+        try:
+            if self._stream is None:
+                self._start(list(hosts), until)
+            number = self._caller.call(function, args, hosts=hosts, silence=self._silence_limit)
+        except OSError as error:
+            self._answered = False
+            self.close()
+            return [], f"srun: {error.strerror or error}"
         return self._answers(number, until)
 
-    def _start(self, hosts: list[str]) -> None:
+    def _start(self, hosts: list[str], until: float) -> None:
         self._hosts, self._partial = hosts, b""
         self._stream = self._machine.open(*overlap_step(self.job, self._group, hosts, self._more))
         self._caller = Caller(self._write_command)
-        self._write(program("rpc"))
-
-    def _write(self, data: bytes) -> None:
-        assert self._stream is not None
-        self._stream.write(data)
+        self._stream.write(program("rpc"), until - time.monotonic())  # srun accepts it when the step has started
 
     def _write_command(self, text: bytes) -> None:
-        self._write(text + b"\n")
+        assert self._stream is not None
+        self._stream.write(text + b"\n")
 
     def _answers(self, number: int, until: float) -> tuple[list[object], str]:
         assert self._stream is not None
@@ -233,6 +238,7 @@ class SrunLink:
 
     outlives = ""
     margin = 20.0
+    ahead = 0.0
 
     def __init__(self, step: Step) -> None:
         self._inner = LocalLink()

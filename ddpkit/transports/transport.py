@@ -30,7 +30,12 @@ class Transport(Protocol):
 
     connected_at: Mapping[str, float] = {}  # time.time() at which each node's supervisor started, by label
     facts: Mapping[str, DeviceFacts] = {}  # each node's answer to the survey, by label
-    logins: Mapping[str, Via] = {}  # where to log in to each node, by label; a node without is this machine, or a job's
+    job: str = ""  # of somebody's allocation, whose steps are the connections to its nodes; empty: none
+
+    @property
+    def logins(self) -> Mapping[str, Via]:
+        """Where to log in to each node, by label. A node without is this machine, or a job's."""
+        return {}
 
     @property
     def machine(self) -> Machine:
@@ -74,9 +79,15 @@ class RemoteNodesTransport(Transport):
         self.requirements = requirements
         self.connected_at = pool.connected_at
         self.facts = pool.facts
-        self.logins = {
-            spec.label: Via(host=spec.name, user=spec.user, port=spec.port, python=spec.python or pool.python)
-            for spec in pool.specs
+
+    @property
+    def logins(self) -> Mapping[str, Via]:
+        """Where to log in to each node, by label. Nodes of a job are entered by its steps."""
+        if self.job:
+            return {}
+        return {
+            spec.label: Via(host=spec.name, user=spec.user, port=spec.port, python=spec.python or self.pool.python)
+            for spec in self.pool.specs
         }
 
     @classmethod

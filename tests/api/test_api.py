@@ -23,7 +23,8 @@ import pytest
 from program import MARK, PATIENCE, marked, wait_until
 
 import ddpkit
-from ddpkit import api, config
+from ddpkit import config
+from ddpkit.api import keywords
 
 pytestmark = pytest.mark.live
 
@@ -333,7 +334,7 @@ def test_a_wrong_setting_is_refused(keywords: dict[str, object], words: str) -> 
     ],
 )
 def test_a_hint_is_written_in_python(hint: str, shown: str) -> None:
-    assert api.hint_in_keywords(hint) == shown
+    assert keywords.hint_in_keywords(hint) == shown
 
 
 def test_the_signature_lists_the_settings() -> None:

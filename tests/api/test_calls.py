@@ -44,6 +44,17 @@ def program(text: str, *words: str, **env: str) -> subprocess.CompletedProcess[s
     )  # fmt: skip
 
 
+def test_a_call_in_a_module_that_ranks_import_starts_no_other(tmp_path: Path) -> None:
+    (tmp_path / "again.py").write_text(
+        "import ddpkit\ndef work(): return 1\ntry:\n    print(ddpkit.call(work, nproc_per_node=2), flush=True)\n"
+        "except ddpkit.DdpkitError as error:\n    print(error, flush=True)\n    raise\n"
+    )
+    done = program("import again")
+    assert done.returncode != 0
+    assert "would start a run, in each rank, and so on" in done.stdout, done.stdout + done.stderr
+    assert len(ddpkit.runs()) == 1
+
+
 # ---- values
 
 
@@ -219,6 +230,25 @@ def test_a_rank_that_ends_without_a_value(end: str, code: int, words: str) -> No
     assert (raised.value.rank, raised.value.kind) == (0, "")
     assert raised.value.exit_code == code
     assert words in str(raised.value)
+
+
+def test_the_error_is_that_of_the_last_attempt() -> None:
+    """The first attempt leaves an exception, the second one nothing."""
+
+    def fail() -> None:
+        import os
+        import signal
+
+        if os.environ["DDPKIT_ATTEMPT"] == "1":
+            raise RuntimeError("CUDA error: uncorrectable ECC error encountered")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with pytest.raises(ddpkit.RankError) as raised:
+        ddpkit.call(fail, retries=1)
+    error = raised.value
+    assert (error.kind, error.exit_code) == ("", 137)
+    assert "SIGKILL" in error.reason
+    assert len(ddpkit.runs()[0].attempts) == 2
 
 
 def test_an_exception_with_controls_is_shown_without_them() -> None:

@@ -21,7 +21,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ddpkit
-from ddpkit import api, config
+from ddpkit import config
+from ddpkit.api.keywords import hint_in_keywords, message_in_keywords
+from ddpkit.api.launches import _command_line
 from ddpkit.cli import app, launch, main
 from ddpkit.cli import test as test_command
 from ddpkit.config import LaunchSettings
@@ -173,9 +175,9 @@ def plain(chosen: LaunchSettings | None) -> LaunchSettings | None:
 
 def in_keywords(error: tuple[str, str | None]) -> tuple[str, str | None]:
     """An error of the command line, or of a call, as a call words it. Of a value, each way has its own hint."""
-    message = re.sub(r"^(\w+) = ", r"\1 ", api.message_in_keywords(error[0]))
+    message = re.sub(r"^(\w+) = ", r"\1 ", message_in_keywords(error[0]))
     of_value = message.split()[0] in config.SETTINGS
-    return message, None if of_value else error[1] and api.hint_in_keywords(error[1])
+    return message, None if of_value else error[1] and hint_in_keywords(error[1])
 
 
 def compared(patches: list[Seen], by_words: Callable[[], object], by_keywords: Callable[[], object]) -> Seen:
@@ -209,7 +211,7 @@ def test_every_setting_has_values() -> None:
 @settings(max_examples=200)
 def test_keywords_are_flags(patches: list[Seen], keywords: Any, script: Any, profile: str | None) -> None:
     name, args = script or (None, [])
-    words, env = api._command_line(name, args, profile, keywords)
+    words, env = _command_line(name, args, profile, keywords)
     with ExitStack() as stack:
 
         def by_words() -> object:
@@ -245,7 +247,7 @@ def test_each_keyword_is_its_flag(name: str, patches: list[Seen]) -> None:
         named["backend"] = "local"
     if name == "spares":
         named |= {"backend": "ssh", "hosts": ["node1", "node2"], "retries": 1}
-    words, _ = api._command_line("sleep", ["1"], None, named)
+    words, _ = _command_line("sleep", ["1"], None, named)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NCCL_DEBUG", "INFO")
         seen = compared(
@@ -270,7 +272,7 @@ def test_each_keyword_is_its_flag(name: str, patches: list[Seen]) -> None:
 def test_keywords_of_a_test_are_its_flags(
     patches: list[Seen], keywords: Any, quick: bool, full: bool, ranks: bool, profile: str | None, timeout: float | None
 ) -> None:
-    words, env = api._command_line(None, (), profile, keywords)
+    words, env = _command_line(None, (), profile, keywords)
     words += ["--quick"] * quick + ["--full"] * full + ["--no-ranks"] * (not ranks)
     words += ["--timeout", str(timeout)] if timeout is not None else []
     with ExitStack() as stack:

@@ -329,10 +329,6 @@ def test_env_shows_where_values_come_from(ddpkit: DDPKIT) -> None:
     assert "hint: " in broken.stderr
 
 
-def test_version(ddpkit: DDPKIT) -> None:
-    assert ddpkit("--version").stdout == f"ddpkit {package.__version__}\n"
-
-
 def test_the_help_lists_every_command_once_and_uncut(ddpkit: DDPKIT) -> None:
     listed = [name for commands in app.COMMANDS.values() for name in commands]
     group: Any = typer.main.get_command(app.app)

@@ -33,17 +33,10 @@ def test_nodes_without_a_backend(sbatch: bool, backend: str, ddpkit: DDPKIT, tmp
     assert f"\nhint: ddpkit launch --nnodes 2 --nproc-per-node 2 -b {backend} -- train.py\n" in done.stderr
 
 
-@pytest.mark.parametrize("sbatch", [False, True])
-def test_options_of_sbatch_without_a_backend(sbatch: bool, ddpkit: DDPKIT, tmp_path: Path) -> None:
-    """One hint has them all."""
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    if sbatch:
-        (programs / "sbatch").symlink_to("/bin/true")
-    done = ddpkit("launch", "--nodes=2", "--ntasks-per-node=2", "train.py", env={"PATH": str(programs)})
+def test_options_of_sbatch_without_a_backend(ddpkit: DDPKIT) -> None:
+    done = ddpkit("launch", "--nodes=2", "--ntasks-per-node=2", "train.py")
     assert done.returncode == 121
-    words = "-b slurm --nodes=2 --ntasks-per-node=2 train.py" if sbatch else "-N 2 -n 2 -b ssh HOST HOST -- train.py"
-    assert f"\nhint: ddpkit launch {words}\n" in done.stderr
+    assert "\nhint: ddpkit launch -b slurm --nodes=2 --ntasks-per-node=2 train.py\n" in done.stderr
 
 
 def test_a_module_of_another_place_is_left_to_python(ddpkit: DDPKIT, tmp_path: Path) -> None:
@@ -144,26 +137,10 @@ def test_a_check_for_each_task_of_srun(command: str, ddpkit: DDPKIT) -> None:
     assert f"\nhint: ddpkit {command} -b slurm -N 1 -n 4\n" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("name", "usable"), [("bad name!", "bad-name"), ("../v1.2", "v1.2"), ("-", "run"), ("a" * 25, "a" * 24)]
-)
-def test_a_name_is_not_changed(name: str, usable: str, ddpkit: DDPKIT) -> None:
-    done = ddpkit("launch", "--dry-run", f"--name={name}", "train.py")
-    assert done.returncode == 121
-    assert "a name has at most 24 letters, digits, _, . and -" in done.stderr
-    assert f"--name {usable}" in done.stderr
-
-
 def test_a_name_has_dots(ddpkit: DDPKIT) -> None:
     done = ddpkit("launch", "--dry-run", "--name", "lr0.1", "-b", "slurm", "train.py")
     assert done.returncode == 0, done.stderr
     assert "--job-name=lr0.1" in done.stdout
-
-
-def test_options_without_a_command_are_those_of_launch(ddpkit: DDPKIT) -> None:
-    done = ddpkit("-n", "2", "train.py")
-    assert done.returncode == 121
-    assert "hint: ddpkit launch -n 2 train.py" in done.stderr
 
 
 def test_a_launch_without_a_script(ddpkit: DDPKIT, tmp_path: Path) -> None:

@@ -99,13 +99,6 @@ def test_a_file_of_that_name_is_the_file(ddpkit: DDPKIT, tmp_path: Path) -> None
     assert "(cuda-out-of-memory)" in done.stdout, done.stdout + done.stderr
 
 
-def test_completion_offers_ids_after_their_first_letter(ddpkit: DDPKIT) -> None:
-    from ddpkit.cli import candidates, setup
-
-    assert candidates.list_candidates(["explain", "port-i"], setup.commands) == ["port-in-use"]
-    assert candidates.list_candidates(["explain", ""], setup.commands) == []  # the shell offers files
-
-
 def test_a_requeued_job_is_of_no_host(ddpkit: DDPKIT, tmp_path: Path) -> None:
     line = "slurmstepd: error: *** {0} ON node1 CANCELLED AT 2022-08-12T02:06:12 DUE TO JOB REQUEUE ***\n"
     (tmp_path / "job.log").write_text(

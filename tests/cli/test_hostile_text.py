@@ -141,7 +141,7 @@ RECORD: dict[str, Any] = {
     "code": {"commit": FORGED, "branch": FORGED, "remote": FORGED, "dirty": True},
     "versions": {"node1": {"python": FORGED, "torch": FORGED, "cuda": FORGED, "nccl": FORGED}},
 }  # fmt: skip
-JOB = {"cluster": FORGED, "name": FORGED, "user": FORGED, "log": FORGED[:8000], "many": False, "torchrun": False}
+JOB = {"cluster": FORGED, "name": FORGED, "user": FORGED, "log": FORGED[:8000], "many": False}
 
 
 def texts_of(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

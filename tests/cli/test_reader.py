@@ -97,6 +97,12 @@ SLURM = {
 }
 
 
+def test_options_of_srun_reach_srun(typed: TYPED) -> None:
+    done = typed("launch -b slurm --exact -o srun=--quiet --mpi pmix -N 2 --overlap --dry-run train.py")
+    assert done.code == 0, done.err
+    assert "--quiet --exact --mpi=pmix --overlap" in done.out
+
+
 @pytest.mark.parametrize("line", SLURM)
 def test_sbatch_options_are_flags_under_slurm(line: str, typed: TYPED) -> None:
     Path("hosts").write_text("node1\nnode2\n")
@@ -121,6 +127,9 @@ def project(tmp_path: Path, typed: TYPED, monkeypatch: pytest.MonkeyPatch) -> No
     (tmp_path / "own.sbatch").chmod(0o755)
     (tmp_path / "my.sbatch").write_text(f"{options}./run.sh\n")
     (tmp_path / "job.sh").write_text(f"{options}OMP_NUM_THREADS=1 torchrun train.py\n")
+    (tmp_path / "starts.sh").write_text("cd . || exit 1\ntorchrun --nproc-per-node 2 train.py --lr 3\n")
+    (tmp_path / "values.sh").write_text("#!/usr/bin/env bash\naccelerate launch train.py $LR\n")
+    (tmp_path / "values.sh").chmod(0o755)
     for name in ("notes.txt", "data.txt", "pkg/trainer.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()

@@ -138,13 +138,13 @@ def test_a_table_in_pyproject_is_not_hidden(tmp_path: Path, ddpkit: DDPKIT) -> N
     assert not (tmp_path / "ddpkit.toml").exists()
 
 
-def test_what_was_written_before_an_error_is_taken_away(tmp_path: Path) -> None:
+def test_a_file_that_came_meanwhile_stays(tmp_path: Path) -> None:
     found = setup.files_of_project(tmp_path, toml=True, train=True)
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "default.yaml").write_text("came after the look")
-    with pytest.raises(UsageError, match="nothing was written"):
+    with pytest.raises(UsageError, match=r"default\.yaml: File exists"):
         setup.write_files(tmp_path, found)
-    assert sorted(tree(tmp_path)) == ["config/default.yaml"]
+    assert (tmp_path / "config" / "default.yaml").read_text() == "came after the look"
 
 
 def test_a_wheel_has_them_all(tmp_path: Path) -> None:

@@ -185,18 +185,6 @@ def test_a_cause_stays_before_a_later_one_though_a_death_follows_both() -> None:
         assert first.id == expected
 
 
-def test_one_rank_of_many_in_a_collective_of_another_size() -> None:
-    """Without the names of groups, a half of the ranks can be of another group; one rank alone is not."""
-    alone = "".join(CALLED.format(rank, size, size) for rank, size in ((1, 64), (6, 64), (5, 64), (7, 32)))
-    first = of(alone).first
-    assert first is not None
-    assert (first.id, first.speaker.rank) == ("collectives-out-of-step", 7)
-    halves = "".join(CALLED.format(rank, size, size) for rank, size in ((1, 64), (6, 64), (5, 32), (7, 32)))
-    first = of(halves).first
-    assert first is not None
-    assert first.id == "collective-timeout"
-
-
 OWN_FAILURE = (
     "[rank0]:[E816 01:09:38.266897 ProcessGroupNCCL.cpp:621] [Rank 0] Some NCCL operations have failed or timed out. "
     "Due to the asynchronous nature of CUDA kernels, subsequent GPU operations might run on corrupted/incomplete data."
@@ -210,21 +198,6 @@ def test_a_rank_whose_own_collective_failed_has_waited(ray: str) -> None:
     first = of(text).first
     assert first is not None
     assert (first.id, first.speaker.rank, of(text).silent_ranks) == ("collective-timeout", 2, [])
-
-
-def test_a_number_that_torch_did_not_set_is_not_compared() -> None:
-    """It has no comma behind it, and the other call has no shapes."""
-    text = (
-        "Detected mismatch between collectives on ranks. Rank 1 is running collective: CollectiveFingerPrint("
-        "SequenceNumber=101, OpType=ALLGATHER, TensorShape=[1]), but Rank 7 is running collective: "
-        "CollectiveFingerPrint(SequenceNumber=0OpType=REDUCE).Collectives differ in the following aspects: "
-        " Sequence number: 101vs 0  Op type: ALLGATHERvs REDUCE  Tensor Tensor shapes: 1vs "
-    )
-    first = of(text).first
-    assert first is not None
-    assert "Op type: ALLGATHER and REDUCE:" in first.cause
-    assert "number" not in first.cause
-    assert "vs" not in first.cause
 
 
 def test_an_error_that_is_cut_does_not_show_whether_its_rank_waited() -> None:
@@ -301,24 +274,6 @@ def test_an_exception_of_a_worker_inside_anothers_message() -> None:
     assert "ValueError: no label at data.py:77 in __getitem__" in first.cause
 
 
-def test_the_header_of_a_spawned_process_whose_exception_is_cut_off_is_no_cause() -> None:
-    text = """\
-RuntimeError: NCCL error in: /build/c10d/NCCLUtils.hpp:82, invalid argument, NCCL version 2.4.8
-Traceback (most recent call last):
-  File "/opt/lib/python3.7/site-packages/torch/multiprocessing/spawn.py", line 119, in join
-    raise Exception(msg)
-Exception:
-
--- Process 0 terminated with the following error:
-Traceback (most recent call last):
-  File "/opt/lib/python3.7/site-packages/torch/multiprocessing/spawn.py", line 20, in _wrap
-    fn(i, *args)
-"""
-    first = analyze_log([("log", text)]).first
-    assert first is not None
-    assert (first.id, first.number) == ("nccl-error", 1)
-
-
 def test_a_deciding_warning_is_not_repeated() -> None:
     text = (
         "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 580.173\n"
@@ -339,19 +294,6 @@ def test_an_exception_that_came_from_another_process() -> None:
     first = of(text).first
     assert first is not None
     assert "KeyError: 'x' at /home/me/data.py:55 in __init__" in first.cause
-
-
-def test_a_traceback_in_a_box() -> None:
-    wide = "─" * 20
-    text = (
-        f"╭{wide} Traceback (most recent call last) {wide}╮\n"
-        "│ /home/me/train.py:196 in <module>                    │\n"
-        "│ ❱ 196 │   main()                                      │\n"
-        f"╰{wide * 3}╯\nValueError: .to is not supported\n"
-    )
-    first = of(text).first
-    assert first is not None
-    assert "ValueError: .to is not supported at /home/me/train.py:196 in <module>" in first.cause
 
 
 def test_an_exception_without_its_traceback() -> None:
@@ -453,10 +395,6 @@ def test_hints_stand_beside_a_failure_that_they_may_explain() -> None:
     assert result.first is not None
     assert result.first.id == "own-exception"
     assert result.hints == []  # the cause is certain
-    result = of(hint + "\n[rank1]: ncclInternalError: Internal check failed.\n")
-    assert result.first is not None
-    assert result.first.id == "nccl-error"
-    assert [found.id for found in result.hints] == ["device-guessed"]
     alone = of(hint).first
     assert alone is not None
     assert alone.kind == "hint"
@@ -619,19 +557,6 @@ def test_members_that_never_came_are_named() -> None:
     trained = of(first + "epoch 1\n" + CANCELLED).first
     assert trained is not None
     assert trained.id == "slurm-cancelled"
-
-
-def test_processes_that_each_are_the_only_one_are_shown() -> None:
-    for text in (
-        "Hello world from master running process 0 of 1\nHello world from node001 running process 0 of 1\n",
-        "[1,0]<stdout>:rank: 0, world_size: 1\nloading\n[1,1]<stdout>:rank: 0, world_size: 1\n",
-    ):
-        result = of(text)
-        assert result.first is not None
-        assert result.first.kind == "hint"
-        assert result.first.cause.startswith("2 processes each take themselves for rank 0 of 1")
-    assert of("rank 0 of 1\nstep 1\nrank 0 of 1\n").first is None
-    assert of("rank 0 of 16\nrank 1 of 16\n").first is None
 
 
 TWO_LAUNCHERS = """\

@@ -6,7 +6,7 @@ import pytest
 
 from ddpkit.diagnosis.action import decide
 from ddpkit.diagnosis.decide import analyze_log
-from ddpkit.diagnosis.readers import contexts_of_ranks, memory_of_others
+from ddpkit.diagnosis.readers import memory_of_others
 
 HEAD = "CUDA out of memory. Tried to allocate 290.00 MiB. "
 TOTAL = "GPU 0 has a total capacity of 79.15 GiB of which 134.94 MiB is free. "
@@ -78,14 +78,3 @@ def test_a_run_is_not_moved_to_another_host_for_it() -> None:
     assert result.first is not None
     assert result.first.id == "gpu-memory-taken"
     assert decide(result).action == "stop"
-
-
-def test_contexts_of_other_ranks_are_counted() -> None:
-    small = "Process 11 has 540.00 MiB memory in use. "
-    text = HEAD + TOTAL + OWN.format("75.45") + small * 7 + TORCH.format("73.6")
-    assert contexts_of_ranks(text) == "7 with 540.00 MiB each"
-    first = analyze_log([("log", text)]).first
-    assert first is not None
-    assert first.id == "ranks-on-one-gpu"
-    assert contexts_of_ranks(HEAD + TOTAL + OWN.format("75.45") + small) == ""
-    assert contexts_of_ranks(HEAD + TOTAL + small * 2) == ""  # one of them can be this process

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -44,15 +43,11 @@ LABELS: dict[str, tuple[Callable[[str, int], str], int | None, str]] = {
     "date in brackets": (lambda line, n: f"[2024-05-01 10:00:0{n}] {line}", None, ""),
     "date and comma": (lambda line, n: f"2024-05-01 10:00:0{n},123 {line}", None, ""),
     "clock": (lambda line, n: f"[10:00:0{n}] {line}", None, ""),
-    "CloudWatch table": (lambda line, n: f"| 171456000{n}000 | {line} |", None, ""),
-    "CloudWatch tail": (lambda line, n: f"2024-05-01T10:00:0{n}.000000+00:00 algo-1-171456 {line}", None, ""),
+    "CloudWatch tail": (lambda line, n: f"2024-05-01T10:00:0{n}.000000+00:00 algo-1-171456 {line}", None, "algo-1"),
     "SageMaker": (lambda line, n: f"[1,mpirank:3,algo-1]<stderr>:{line}", 3, "algo-1"),
     "mpirun": (lambda line, n: f"[1,3]<stderr>:{line}", 3, ""),
     "prterun": (lambda line, n: f"[prterun-n1-123@1,3]<stderr>: {line}", 3, ""),
     "Horovod": (lambda line, n: f"Wed May  1 10:00:0{n} 2024[3]<stderr>:{line}", 3, ""),
-    "docker JSON": (lambda line, n: json.dumps({"log": f"{line}\n", "stream": "stderr", "time": str(n)}), None, ""),
-    "Google Cloud": (lambda line, n: json.dumps({"insertId": "a", "textPayload": line}), None, ""),
-    "fluentd": (lambda line, n: json.dumps({"log": line, "kubernetes": {"pod_name": "w-1"}, "rank": 3}), 3, "w-1"),
     "compose": (lambda line, n: f"worker-1  | {line}", None, "worker-1"),
     "quote": (lambda line, n: f"> {line}", None, ""),
     "four blanks": (lambda line, n: f"    {line}", None, ""),
@@ -65,7 +60,6 @@ LABELS: dict[str, tuple[Callable[[str, int], str], int | None, str]] = {
     "srun and time": (lambda line, n: f"2024-05-01T10:00:0{n}Z  3: {line}", 3, ""),
     "srun and torch": (lambda line, n: f" 7: [rank80]: {line}", 80, ""),
     "srun and torchrun": (lambda line, n: f" 7: [default1]: {line}", None, ""),
-    "unknown label": (lambda line, n: f"job-17 seq={n} {line}", None, ""),
 }
 
 
@@ -79,13 +73,6 @@ def test_a_label_does_not_take_a_tracebacks_indentation(name: str) -> None:
     assert (first.speaker.rank, first.speaker.host) == (rank, host)
 
 
-def test_a_traceback_in_one_line_of_json() -> None:
-    line = json.dumps({"message": "run failed", "exc_info": TRACE, "rank": 2})
-    result = of(f'{{"message": "starting"}}\n{line}\n{{"message": "bye"}}\n')
-    assert result.first is not None
-    assert (result.first.speaker.rank, result.first.number, result.lines) == (2, 2, 3)
-
-
 def test_a_traceback_that_was_pasted_as_one_line() -> None:
     flat = " ".join(line.strip() for line in TRACE.splitlines())
     for text in (flat, f"[rank3]: {flat}", "[rank3]: " + " [rank3]: ".join(map(str.strip, TRACE.splitlines()))):
@@ -94,21 +81,6 @@ def test_a_traceback_that_was_pasted_as_one_line() -> None:
         assert first.number == 2
         assert "bad batch 7 at /home/me/train.py:33 in main" in first.cause
         assert first.speaker.rank == (3 if "rank3" in text else None)
-
-
-def test_the_number_of_a_launchers_task_is_no_rank() -> None:
-    """Another line shows that a task has other ranks, or that it has several GPUs."""
-    line = "1: node2:10:11 [5] bootstrap.cc:77 NCCL WARN Message truncated : received 256 bytes instead of 4\n"
-    alone, launchers = of(line).first, of(line + "1: [rank9]: hello\n").first
-    gpus = of(line + "1: node2:12:13 [6] NCCL INFO Using network IB\n").first
-    assert alone is not None
-    assert launchers is not None
-    assert gpus is not None
-    assert [each.speaker.rank for each in (alone, launchers, gpus)] == [1, None, None]
-    assert launchers.speaker.host == "node2"
-    mpirun = of("[1,0]<stderr>:ValueError: bad batch 7\n[1,0]<stderr>:[rank3]: hello\n").first
-    assert mpirun is not None
-    assert mpirun.speaker.rank is None
 
 
 def test_a_long_line_is_quoted_around_its_error() -> None:
@@ -339,10 +311,6 @@ def numbered(text: str) -> str:
     return "\n".join(f"{number:4d}  {line}" for number, line in enumerate(text.split("\n"), 1))
 
 
-def folded(text: str) -> str:
-    return "\n".join(line[at : at + 80] for line in text.split("\n") for at in range(0, max(1, len(line)), 80))
-
-
 # How a page or a viewer shows a log.
 POSTS: dict[str, Callable[[str], str]] = {
     "quoted": lambda text: "I get this:\n\n" + "".join(f"> {line}\n" for line in text.split("\n")) + "\nWhy?\n",
@@ -350,7 +318,6 @@ POSTS: dict[str, Callable[[str], str]] = {
     "numbered": numbered,
     "docker build": lambda text: "\n".join(f"#12 {3.1 + i:.3f} {line}" for i, line in enumerate(text.split("\n"))),
     "ticks": lambda text: "\n".join(f"`{line}`" for line in text.split("\n")),
-    "folded": folded,
 }
 POSTED = TRACE.replace("ValueError: bad batch 7", "RuntimeError: CUDA error: invalid device ordinal") + (
     "CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be wrong"
@@ -364,13 +331,6 @@ def test_a_post_is_read_as_the_log_in_it(form: str) -> None:
     assert (first.id, first.traced) == ("invalid-device-ordinal", True)
 
 
-def test_a_message_that_a_mail_has_broken_is_read_as_one() -> None:
-    first = of("RuntimeError: DataLoader worker (pid 47) is killed by signal: Bus\nerror. It is possible that\n").first
-    assert first is not None
-    assert first.id == "shm-full"
-    assert first.text == "RuntimeError: DataLoader worker (pid 47) is killed by signal: Bus error. It is possible that"
-
-
 def test_times_of_empty_lines_are_no_progress() -> None:
     text = "docker: Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?"
     stamped = (f"2024-05-01T10:00:{second:02d}.123Z {line}\n" for second, line in enumerate((text, "", "")))
@@ -379,9 +339,15 @@ def test_times_of_empty_lines_are_no_progress() -> None:
     assert first.id == "docker-daemon"
 
 
-@pytest.mark.parametrize(("ranks", "id_"), [(4, "more-ranks-than-gpus"), (2, "invalid-device-ordinal")])
-def test_ranks_are_counted_against_visible_gpus(ranks: int, id_: str) -> None:
-    command = f"CUDA_VISIBLE_DEVICES=1,2 torchrun --nproc_per_node={ranks} train.py\n"
-    first = of(f"{command}RuntimeError: CUDA error: invalid device ordinal\n").first
+CRASH = """\
+[node1:288505:0:296459] Caught signal 11 (Segmentation fault: address not mapped to object at address 0x48)
+==== backtrace (tid: 296459) ====
+""" + "\n".join(f" {number}  /usr/lib/libucs.so.0(+0x2d4{number}a) [0x7fedc925c27{number}]" for number in range(8))
+
+
+def test_the_frames_of_a_native_crash_are_no_column_of_numbers_and_no_progress() -> None:
+    """Seen in NVIDIA/nccl#1996: the 11 of the signal was taken for the number of a line."""
+    first = of(CRASH).first
     assert first is not None
-    assert first.id == id_
+    assert (first.id, first.number) == ("segfault", 1)
+    assert "signal 11" in first.text

@@ -139,3 +139,42 @@ def test_an_exception_that_is_called_error_and_says_nothing() -> None:
     frames = '  File "/home/u/job.py", line 2, in <module>\n    raise Error\n'
     for head in ("", "Traceback (most recent call last):\n", "[rank0]: Traceback (most recent call last):\n"):
         assert of(f"{head}{frames}Error\n").first is not None or not head
+
+
+def test_a_kernels_line_explains_a_failure_far_above_it() -> None:
+    """People look up the kernel's log afterwards, and paste it below."""
+    smi = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n"
+    kernel = "[  9.97] NVRM: was loaded and obtained ownership of the NVIDIA device(s).\n"
+    assert first_id(smi + "\n" * 9 + kernel) == "other-gpu-driver"
+    assert first_id(smi) == "no-cuda-gpus"
+
+
+@pytest.mark.parametrize(
+    ("line", "has", "lacks"),
+    [
+        ("ValueError: Must flatten tensors with uniform requires_grad when `use_orig_params=False`", "frozen", "bf16"),
+        ("ValueError: Must flatten tensors with uniform dtype but got torch.bfloat16", "bf16", "frozen"),
+    ],
+)
+def test_the_matched_line_decides_before_the_rest_of_the_log(line: str, has: str, lacks: str) -> None:
+    first = of(f"config: uniform dtype, uniform requires_grad\n{line}\n").first
+    assert first is not None
+    assert has in first.cause
+    assert lacks not in first.cause
+
+
+def test_the_death_at_the_end_of_a_long_command_counts() -> None:
+    command = "CalledProcessError: Command '['/usr/bin/python', 'train.py', '--data=/data',\n'--epochs=3']'"
+    assert first_id(f"{command} died with <Signals.SIGKILL: 9>.\n") == "killed"
+
+
+def test_a_tools_own_error_at_the_end_of_a_log_is_quoted() -> None:
+    first = of("starting\nmytool: error: the licence of this machine has ended\n").first
+    assert first is not None
+    assert first.cause == "its own message: the licence of this machine has ended"
+    assert of("mytool: error: the licence of this machine has ended\n" + STEPS * 9).first is None
+
+
+def test_a_ruled_line_behind_the_label_of_a_task_is_no_progress() -> None:
+    reason = "0: but OMPI was not built with SLURM's PMI support and therefore cannot\n0: execute.\n"
+    assert first_id(f"0: -----\n{reason}0: \n0: -----\n0: \n") == "mpi-without-pmi"

@@ -6,14 +6,16 @@ import re
 
 import pytest
 
+from ddpkit.diagnosis.answer import BY_CLASS
 from ddpkit.diagnosis.catalogue import load
 from ddpkit.diagnosis.catalogue.entry import OWN
 from ddpkit.diagnosis.decide import analyze_log
 from ddpkit.diagnosis.symptoms import Symptom, find_symptom
 
-ROWS = [Symptom(*row) for row in load().checks[OWN]]
+ROWS = [Symptom(*row) for check in (OWN, BY_CLASS) for row in load().checks[check]]
 # One line for each row, as Python, torch and their packages print it.
 PRINTED = (
+    "KeyError: Required environment variable 'SLURM_NTASKS' not set",
     "TypeError: forward() got an unexpected keyword argument 'labels'",
     "TypeError: __init__() missing 1 required positional argument: 'device_ids'",
     "TypeError: training_step() takes 3 positional arguments but 4 were given",
@@ -24,6 +26,7 @@ PRINTED = (
     "TypeError: 'str' object is not callable",
     'TypeError: can only concatenate str (not "int") to str',
     "ValueError: invalid literal for int() with base 10: ''",
+    "ValueError: only one element tensors can be converted to Python scalars",
     "ValueError: could not convert string to float: 'x'",
     "ValueError: too many values to unpack (expected 2)",
     "ValueError: fp16 mixed precision requires a GPU",
@@ -84,12 +87,14 @@ PRINTED = (
     "ValueError: x requires foo>=1.2",
     "ValueError: Target size (torch.Size([32])) must be the same as input size (torch.Size([32, 1]))",
     "AssertionError: num of args.gpus not match",
+    "AttributeError: can't set attribute",
 )
 
 
 def test_each_reason_has_a_line_that_leads_to_it() -> None:
     """A row that an earlier one hides is never found."""
-    assert {find_symptom(OWN, line) for line in PRINTED} == {*ROWS}
+    found = {find_symptom(check, line) for line in PRINTED for check in (OWN, BY_CLASS)}
+    assert {*ROWS} <= found
 
 
 @pytest.mark.parametrize("line", PRINTED)
@@ -100,6 +105,30 @@ def test_it_stays_the_script_s_own_exception(line: str) -> None:
     assert (first.id, reason != "") == (OWN, True)
     assert line.split(":")[0] in said
     assert not re.search(r"[{}]", reason + first.fix)
+
+
+_HEAD = 'Traceback (most recent call last):\n  File "/app/train.py", line 9, in main\n    go(x)\n'
+_INSIDE = _HEAD + '  File "/opt/lib/python3.11/site-packages/trl/setup.py", line 4, in run\n'
+
+
+@pytest.mark.parametrize(
+    ("log", "whose", "has_reason", "fix"),
+    [
+        (_INSIDE + "    raise TypeError(\nTypeError: cannot use two\n", "a check inside trl: ", False, "change what"),
+        (_INSIDE + "    return a + b\nTypeError: cannot use two\n", "raised inside trl", True, "look at /app/train.py"),
+        (_HEAD + "    raise TypeError('no such mode')\nTypeError: no such mode\n", "own exception: ", False, "look at"),
+        (_HEAD + "    raise KeyError(key)\nKeyError: 'size'\n", "own exception: ", True, "look at"),
+        ("TypeError: To use ranks, `run` is called with a function.\n", "own exception: ", False, "change what"),
+        ("TypeError: unsupported operand type(s) for +\n", "own exception: ", True, "print type"),
+    ],
+)
+def test_the_sentence_of_a_check_is_its_own_reason(log: str, whose: str, has_reason: bool, fix: str) -> None:
+    """What its class usually means was said beside it: a wrong one for most messages of frameworks."""
+    first = analyze_log([("log", log)]).first
+    assert first is not None
+    assert whose in first.cause
+    assert (". Usual reason: " in first.cause) == has_reason
+    assert first.fix.startswith(fix)
 
 
 def test_the_reason_of_a_chain_is_its_other_exception() -> None:

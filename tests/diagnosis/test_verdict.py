@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import pytest
 from conftest import DDPKIT
 
 from ddpkit.diagnosis.outcome import Diagnosis, Failure
-from ddpkit.diagnosis.verdict import describe_failure, diagnose
+from ddpkit.diagnosis.verdict import describe_exit, describe_failure, diagnose
 from ddpkit.errors import AGAIN, LaunchError
 
 # rank: what it does. A rank without words waits to be ended.
@@ -103,6 +104,13 @@ def test_a_verdict_ends_with_the_command_that_explains_its_entry() -> None:
     assert describe_failure(failure, known)[-1] == "more: ddpkit explain disk-full"
     own = Diagnosis(cause="ValueError: bad batch 7", fix="look at train.py, line 7", id="")
     assert not any(line.startswith("more: ") for line in describe_failure(failure, own))
+
+
+def test_the_words_for_a_signal_have_no_open_places() -> None:
+    """The entry of SIGABRT has places for words of the log, and here is none."""
+    words = [describe_exit(Failure(host="node1", rank=0, what="rank", signal=number)) for number in signal.Signals]
+    assert any(text.startswith("killed by signal 6 (SIGABRT): a compiled library aborted. ") for text in words)
+    assert [text for text in words if set(text) & set("{}[]")] == []
 
 
 def test_an_option_of_ddpkit_that_the_script_got(ddpkit: DDPKIT, script: Callable[..., str]) -> None:

@@ -23,8 +23,7 @@ from hypothesis import strategies as st
 from program import wait_until
 
 from ddpkit.distributed.nodelist import first_of_nodelist
-from ddpkit.distributed.slurm_hostfile import read_hostfile
-from ddpkit.distributed.slurm_lookup import MOST_BYTES
+from ddpkit.distributed.slurm_lookup import MOST_BYTES, read_hostfile
 from ddpkit.distributed.torch import (
     DistEnv,
     Facts,

@@ -184,7 +184,7 @@ def on_three_nodes(folder: Path, retries: int = 1) -> Attempts:
         workdir=".",
         command=("x",),
     )
-    attempts = Attempts(rules, ["node1", "node2", "node3"], folder, lambda _: {})
+    attempts = Attempts(rules, ["node1", "node2", "node3"], folder, lambda _: {}, lambda: 1.0)
     attempts.begin(attempts.hosts)
     return attempts
 

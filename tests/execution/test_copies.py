@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from ddpkit.execution.copies import Folder, rsync_command
+from ddpkit.execution.copies import Folder, Way
 from ddpkit.node import owned
 from ddpkit.transports.hosts import HostSpec
+from ddpkit.transports.pool import NoConnector
 
 pytestmark = pytest.mark.skipif(shutil.which("rsync") is None, reason="needs rsync")
 SSH = '#!/bin/sh\nwhile [ "$1" != node1 ]; do shift; done\nshift\nexec {shell} -c "$*"\n'
@@ -61,8 +62,9 @@ def test_what_took_the_place_of_the_draft_stays(
     if took_its_place is not nothing:
         draft.rename(tmp_path / "renamed")
         took_its_place(draft)
-    way = {"timeout": 5.0, "silence": 0.0, "accept_new": False, "login": (), "folder": folder}
-    argv = rsync_command(HostSpec(name="node1"), f"{project}/", "files/", ["--recursive"], **way)  # type: ignore[arg-type]
+    way = Way(connector=NoConnector(5.0), python="python3", silence=0.0)
+    spec = HostSpec(name="node1")
+    argv = way.command(spec, f"{project}/", "files/", ["--recursive"], login=(), folder=folder)
     done = subprocess.run(argv, env=environ, capture_output=True, text=True, check=False)
     assert (home / "train.py").read_text() == "months of work\n"
     if took_its_place is nothing:

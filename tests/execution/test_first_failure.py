@@ -29,6 +29,7 @@ class Played:
 
     outlives = ""
     margin = 10.0
+    ahead = 0.0
 
     def __init__(self, at_once: list[Any], after_stop: list[dict[str, Any]]) -> None:
         self._at_once, self._after_stop = at_once, after_stop
@@ -189,5 +190,5 @@ def test_the_end_of_a_step_is_no_second_failure(tmp_path: Path) -> None:
     assert carrier.outcome.failure is not None
     assert carrier.outcome.failure.reason == "it hangs"
     assert len(told) == 1
-    assert [command["c"] for command in sent] == ["signal", "stop"]
+    assert [command["c"] for command in sent] == ["stop"]
     assert err.getvalue().count(b"ending") == 1

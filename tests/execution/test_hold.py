@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from conftest import PATIENCE, Command
+from program import run_to_end
 
+from ddpkit.config import Keywords, collect_settings
 from ddpkit.errors import UsageError
+from ddpkit.execution import hold as holds
 from ddpkit.execution.hold import parse_idle
 from ddpkit.node.rank.holder import AT_START, USUAL, Holder
+from ddpkit.run.record import RecordedHold, Run
 
 DDPKIT = Callable[..., "subprocess.CompletedProcess[str]"]
 START = Callable[..., Command]
@@ -283,6 +290,73 @@ def test_other_commands_mean_the_launch_and_not_the_hold(held: Command, ddpkit: 
     assert held.process.poll() is None
 
 
+SLURM: Keywords = {"backend": "slurm"}
+
+
+@pytest.mark.parametrize(
+    ("given", "environ", "hosts", "ranks"),
+    [
+        ({}, {}, "abc", 4),
+        (SLURM, {}, "abc", 4),
+        (SLURM | {"nnodes": 2}, {}, "ab", 4),
+        (SLURM | {"nnodes": 2, "retries": 1, "spares": 1}, {}, "abc", 4),
+        (SLURM | {"nnodes": 3, "retries": 1, "spares": 1}, {}, "", None),
+        (SLURM | {"hosts": ["a", "b", "c"], "nnodes": 2, "retries": 1, "spares": 1}, {}, "abc", 4),
+        (SLURM | {"hosts": ["c", "a"]}, {}, "ca", 4),
+        (SLURM | {"hosts": ["a", "x"]}, {}, "", None),
+        (SLURM | {"nnodes": 4}, {}, "", None),
+        (SLURM | {"nproc_per_node": 2}, {}, "abc", 2),
+        (SLURM, {"DDPKIT_NPROC_PER_NODE": "1"}, "abc", 1),
+        ({"backend": "ssh", "hosts": ["a"]}, {}, "", None),
+    ],
+)
+def test_nodes_and_ranks_of_a_launch_into_a_hold_of_a_job(
+    given: Keywords, environ: dict[str, str], hosts: str, ranks: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    joined, _ = joined_to_a_job(given, environ, "7", monkeypatch)
+    assert ("".join(joined.hosts), joined.nproc_per_node) == (hosts, ranks) if ranks else not joined.held
+    if ranks:
+        assert (joined.in_job, joined.nnodes, joined.spares) == ("7", None, given.get("spares", 0))
+
+
+@pytest.mark.parametrize(
+    ("given", "other"),
+    [
+        (SLURM | {"options": {"array": "0-9"}}, "-o array"),
+        (SLURM | {"options": {"new_job": "true"}}, "-o new_job"),
+        (SLURM | {"options": {"new_job": "false"}}, ""),
+        (SLURM | {"options": {"via": "login"}}, "-o via"),
+        (SLURM | {"options": {"setup": "module load cuda"}}, "-o setup"),
+        (SLURM | {"options": {"partition": "big"}}, "-o partition"),
+        (SLURM | {"options": {"exclude": "a"}}, "-o exclude"),
+        (SLURM | {"options": {"stage": "project"}}, "-o stage"),
+        (SLURM | {"sync": True}, "--sync"),
+    ],
+)
+def test_what_a_hold_of_a_job_cannot_do_is_not_dropped(
+    given: Keywords, other: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    joined, notes = joined_to_a_job(given, {}, "7", monkeypatch)
+    assert bool(joined.held) is not bool(other)
+    assert notes == ([f"does not use hold h, which does not work with {other}"] if other else [notes[0]])
+
+
+def test_a_hold_whose_job_is_not_known_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not joined_to_a_job({}, {}, None, monkeypatch)[0].held
+
+
+def joined_to_a_job(
+    given: Keywords, environ: dict[str, str], job: str | None, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Any, list[str]]:
+    """The settings of a launch where nodes a, b, c of a job are held, with 4 ranks each, and what is noted."""
+    hold = RecordedHold(hosts=("a", "b", "c"), nproc_per_node="4", options={}, in_job=True)
+    run = cast("Run", SimpleNamespace(run_id="h", job_id=job, hold=hold))
+    monkeypatch.setattr(holds, "living", lambda _: [run])
+    notes: list[str] = []
+    settings = collect_settings(Path("/"), environ, None, given | {"script": ["train.py"]})
+    return holds.join(settings, notes.append), notes
+
+
 # ---- ends
 
 
@@ -301,6 +375,104 @@ def test_end(held: Command, start: START, ddpkit: DDPKIT, tmp_path: Path) -> Non
     done = ddpkit("hold", "--end")
     assert done.returncode == UsageError.exit_code
     assert "no hold of" in done.stderr
+
+
+def test_a_stopped_hold_leaves_nothing_of_a_launch_in_it(start: START, ddpkit: DDPKIT, tmp_path: Path) -> None:
+    private = tmp_path / "private"
+    private.mkdir()
+    (tmp_path / "ddpkit.toml").touch()
+    (tmp_path / "sleep.py").write_text(SLEEP)
+    hold = start("hold", "--preload=fractions", "--grace", "2", env={"TMPDIR": str(private)})
+    hold.wait_for(READY)
+    launch = start("launch", "-n", "1", "--grace", "2", "--", "sleep.py", env={"TMPDIR": str(private)})
+    launch.wait_for("asleep")
+    os.kill(holder(hold), signal.SIGSTOP)
+    assert ddpkit("hold", "--end").returncode == 0
+    launch.end()
+    hold.end()
+    assert "1 x signal 15" in hold.text  # and no KILL, which would end the supervisors of the launch as well
+    assert "the hold that this launch used has ended" in launch.text, launch.text
+    launch.wait_for_no_survivor()
+    hold.wait_for_no_survivor()
+    assert not list(private.glob("ddpkit-*"))
+
+
+def test_an_interrupt_of_the_warm_python_is_no_traceback(held: Command) -> None:
+    os.kill(holder(held), signal.SIGINT)
+    assert held.end() == 128 + signal.SIGINT
+    assert "SIGINT" in held.text
+    assert "Traceback" not in held.text, held.text
+
+
+def test_several_holds_are_named_and_end_together(held: Command, start: START, ddpkit: DDPKIT) -> None:
+    second = start("hold", "--preload=fractions", "--grace", "2")
+    second.wait_for(READY)
+    (first,) = re.findall(r"hold (\S+) of this project is running as well", second.text)
+    assert f"run {first}:" in held.text
+    assert "as well" not in held.text
+    plan = json.loads(ddpkit("hold", "--end", "--dry-run", "--json").stdout)
+    assert len(plan["commands"]) == 2
+    done = ddpkit("hold", "--end")
+    assert done.returncode == 0, done.stderr
+    assert "2 holds of this project: " in done.stderr
+    assert done.stdout.count("stopped") == 2
+    held.end()
+    second.end()
+
+
+# ---- its socket
+
+
+def socket_of(hold: Command) -> str:
+    (run,) = re.findall(r"run (\S+):", hold.text)[:1]
+    return f"ddpkit-hold-{os.geteuid()}-{run}"
+
+
+def test_nobody_takes_the_socket_during_the_import(start: START, tmp_path: Path) -> None:
+    (tmp_path / "ddpkit.toml").touch()
+    (tmp_path / "slow.py").write_text("import sys\nprint('begins', flush=True)\nopen('gate').close()\n")
+    os.mkfifo(tmp_path / "gate")
+    hold = start("hold", "--preload=slow", env={"PYTHONPATH": str(tmp_path)})
+    hold.wait_for("begins")
+    with socket.socket(socket.AF_UNIX) as other, pytest.raises(OSError, match="in use"):
+        other.bind("\0" + socket_of(hold))
+    (tmp_path / "gate").write_text("")
+    hold.wait_for(READY)
+
+
+@pytest.mark.parametrize("listens", [True, False])
+def test_a_taken_socket_is_one_line_with_its_owner(listens: bool) -> None:
+    name = f"ddpkit-hold-{os.geteuid()}-test-{os.getpid()}"
+    text = "import sys; from ddpkit.node.rank.holder import bind; bind(sys.argv[1])"
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind("\0" + name)
+        if listens:
+            other.listen()
+        done = run_to_end([sys.executable, "-c", text, name])
+    user = pwd.getpwuid(os.geteuid()).pw_name
+    who = f"process {os.getpid()} of user {user}" if listens else "another process"
+    assert (done.returncode, done.stderr) == (1, f"ddpkit: this hold cannot begin: {who} has its socket, @{name}\n")
+
+
+QUEUE = """\
+#!/bin/sh
+echo "salloc: job 7 queued and waiting for resources" >&2
+exec sleep 600
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("words", [("hold", "-b", "slurm"), ("launch", "-b", "slurm", "--roles", "roles.toml")])
+def test_the_end_of_a_wait_in_the_queue(words: tuple[str, ...], number: int, start: START, tmp_path: Path) -> None:
+    (tmp_path / "roles.toml").write_text('[roles.main]\ncommand = "train.py"\nends_run = true\n')
+    (tmp_path / "train.py").touch()
+    (tmp_path / "salloc").write_text(QUEUE)
+    (tmp_path / "salloc").chmod(0o755)
+    waits = start(*words, env={"PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    waits.wait_for("queued and waiting")
+    waits.process.send_signal(number)
+    assert waits.end() == 128 + number
+    waits.wait_for_no_survivor()
 
 
 def test_nothing_to_do_for_long(start: START, tmp_path: Path) -> None:
@@ -408,7 +580,11 @@ def test_a_length_of_time() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["-b", "slurm"], "a hold works with local, ssh and pdsh, not with slurm"),
+        (["-b", "slurm", "--via", "login"], "a hold does not work with --via"),
+        (["-b", "slurm", "-o", "setup=module load cuda"], "a hold works without -o setup"),
+        (["-b", "slurm", "-o", "srun=--label"], "a hold works without -o srun"),
+        (["-b", "slurm", "-N", "2", "-n", "4,8"], "numbers of ranks do not work with a hold"),
+        (["-b", "slurm", "-o", "requeue=true"], "-o requeue does not work with a hold"),
         (["--idle", "soon"], "--idle soon is not a length of time"),
         (["--preload=1x"], "'1x' is not the name of a Python module"),
         (["--", "train.py"], "a hold has no script"),
@@ -425,6 +601,26 @@ def test_a_dry_run_starts_nothing(ddpkit: DDPKIT, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert '"modules": ["torch"], "idle": 7200' in done.stdout
     assert not (tmp_path / "logs").exists()
+
+
+def test_a_dry_run_of_a_hold_in_a_job_to_come(ddpkit: DDPKIT) -> None:
+    """Nothing asks the nodes of a job that is not there."""
+    done = ddpkit("hold", "--dry-run", "--survey", "-b", "slurm", "-o", "nodelist=n[1-4]")
+    assert done.returncode == 0, done.stderr
+    assert "--nodes=4 " in done.stderr
+    assert "no node was queried" in done.stderr
+
+
+def test_a_hold_of_more_nodes_than_the_allocation_has_is_refused(ddpkit: DDPKIT) -> None:
+    allocation = {
+        "SLURM_JOB_ID": "7",
+        "SLURM_JOB_NODELIST": "n[1-4]",
+        "SLURM_JOB_NUM_NODES": "4",
+        "SLURM_TASKS_PER_NODE": "1(x4)",
+    }
+    done = ddpkit("hold", "--dry-run", "-b", "slurm", "-N", "8", env=allocation)
+    assert done.returncode == UsageError.exit_code
+    assert "8 nodes requested, and job 7 has 4" in done.stderr
 
 
 def test_another_name_of_the_same_python(held: Command, ddpkit: DDPKIT) -> None:
@@ -500,3 +696,23 @@ def test_the_survey_of_a_fork_imports_no_torch(monkeypatch: pytest.MonkeyPatch) 
     }
     assert held.known_torch(sys.executable, {**env, "PYTHONOPTIMIZE": "1"}) is None
     assert held.known_torch("/usr/bin/python3", env) is None
+
+
+def test_runs_with_the_name_of_a_hold_hide_none(start: START, ddpkit: DDPKIT, held: Command, tmp_path: Path) -> None:
+    """A hold is known by its record."""
+    state = Path(held_state(held))
+    (entry,) = state.iterdir()
+    record = json.loads(entry.read_text())
+    for number in range(60):  # newer ones, of another kind
+        name = f"29991231-{number:06}-holdout-abcd"
+        run = {**record["run"], "run_id": name, "hold": None}
+        (state / name).write_text(json.dumps({**record, "run": run}))
+    done = ddpkit("launch", "-n", "1", "--", "job.py")
+    assert "uses hold" in done.stderr
+
+
+def held_state(hold: Command) -> str:
+    """The folder of the index that a running ddpkit writes to."""
+    environ = Path(f"/proc/{hold.process.pid}/environ").read_bytes().split(b"\0")
+    (state,) = (each.partition(b"=")[2].decode() for each in environ if each.startswith(b"XDG_STATE_HOME="))
+    return f"{state}/ddpkit/runs"

@@ -191,6 +191,19 @@ def test_a_stop_reaches_the_ranks_of_a_stopped_supervisor(
     command.wait_for_no_survivor()
 
 
+@pytest.mark.parametrize("which", [slice(0, 1), slice(0, 2)], ids=["guard", "both"])
+def test_stopped_processes_of_ours_end_after_a_killed_launcher(
+    which: slice, start: Callable[..., Command], script: Callable[[str], str]
+) -> None:
+    script("import os\nprint('rank', os.environ['RANK'], flush=True)\n" + SLEEP)
+    command = start("launch", "-n", "2", "--grace", "1", "-o", "starter=ranks", "--", "job.py")
+    command.wait_for("rank ", 2)
+    for pid in [*command.supervisors()][which]:
+        os.kill(pid, signal.SIGSTOP)
+    command.process.kill()
+    command.wait_for_no_survivor(30)
+
+
 @pytest.mark.parametrize("late", [False, True])
 def test_a_killed_helper_is_the_first_cause(
     start: Callable[..., Command], script: Callable[[str], str], late: bool

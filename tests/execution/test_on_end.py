@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import queue
 import signal
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from program import wait_until
 import ddpkit as package
 from ddpkit.console.relay import Relay
 from ddpkit.execution.executor import Inbox
-from ddpkit.execution.on_end import run_on_end
+from ddpkit.execution.on_end import run_hook
 from ddpkit.launchers.plan import OnEnd
 from ddpkit.run.log_files import LogFiles
 
@@ -90,6 +91,31 @@ def test_a_signal_ends_the_command(start: Callable[..., Command], script: SCRIPT
     command.wait_for_no_survivor()
 
 
+def test_the_command_ends_with_a_killed_launcher(start: Callable[..., Command], script: SCRIPT, tmp_path: Path) -> None:
+    script("")
+    command = start("launch", "-n", "1", "--", "job.py", env={"DDPKIT_ON_END": "touch began; sleep 3600 & sleep 3600"})
+    wait_until((tmp_path / "began").exists, lambda: command.text)
+    command.process.kill()
+    command.process.wait()
+    command.wait_for_no_survivor()
+
+
+def test_a_command_may_wait_for_all_its_children(ddpkit: DDPKIT, script: SCRIPT) -> None:
+    script("")
+    waits = "import os\ntry:\n    while True: os.wait()\nexcept ChildProcessError: pass"
+    done = ddpkit("launch", "-n", "1", "--", "job.py", env={"DDPKIT_ON_END": f"exec python3 -c '{waits}'"})
+    assert (done.returncode, "on_end" in done.stderr) == (0, False), done.stderr
+
+
+def test_what_a_command_leaves_behind_goes_on(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
+    script("")
+    leaves = "(read -r _ < go; touch late) > /dev/null 2>&1 & true"
+    os.mkfifo(tmp_path / "go")
+    assert ddpkit("launch", "-n", "1", "--", "job.py", env={"DDPKIT_ON_END": leaves}).returncode == 0
+    (tmp_path / "go").write_text("go\n")
+    wait_until((tmp_path / "late").exists)
+
+
 def test_the_file_the_variable_and_the_dry_run(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
     """A command of a file runs in the directory of the file. The record of the run does not hold it."""
     script("")
@@ -122,7 +148,7 @@ def ended(command: str, folder: Path, *, document: str = "{}", inbox: Inbox | No
     lines = Relay(LogFiles(folder), io.BytesIO(), err)
     where = OnEnd(command=command, directory=str(folder / "in"))
     signals: Inbox = queue.SimpleQueue() if inbox is None else inbox
-    run_on_end(where, document, folder, err.write, lines.note, signals, limit=limit)
+    run_hook(where, document, folder, err.write, lines.note, signals, limit=limit)
     lines.close()
     return err.getvalue().decode()
 

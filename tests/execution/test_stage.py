@@ -14,7 +14,7 @@ from typing import Any, Literal
 import pytest
 
 from ddpkit.errors import UsageError
-from ddpkit.execution.copies import list_files, rsync_filters
+from ddpkit.execution.copies import project_files
 from ddpkit.execution.stage import (
     Content,
     by_nodes,
@@ -48,8 +48,8 @@ def job(*command: str, kind: Literal["script", "module", "program"] = "script", 
 # ---- files of the project
 
 
-def test_the_files_are_those_that_rsync_copies(tmp_path: Path) -> None:
-    source, target = tmp_path / "a b", tmp_path / "there"
+def test_the_files_of_a_project(tmp_path: Path) -> None:
+    source = tmp_path / "a b"
     for name in (
         ".git/HEAD",
         "logs/run/rank_0.log",
@@ -67,12 +67,22 @@ def test_the_files_are_those_that_rsync_copies(tmp_path: Path) -> None:
     (source / "empty").mkdir()
     (source / "link").symlink_to("#hash")
     os.mkfifo(source / "fifo")
-    chosen = rsync_filters(str(source), str(source / "logs"))
-    names = list_files(str(source), chosen)
-    subprocess.run(["rsync", "-a", "--no-specials", *chosen, f"{source}/", f"{target}/"], check=True)
-    assert sorted(names) == sorted(str(path.relative_to(target)) for path in target.rglob("*"))
-    assert {"new\nline", "b\\#101", "link", "empty", "pkg"} <= set(names)
-    assert not {"fifo", "data", "logs", ".git", "pkg/x.tmp"} & set(names)
+    names = project_files(str(source), str(source / "logs"))
+    kept = {".gitignore", "pkg/.gitignore", "#hash", "new\nline", "b\\#101", "empty", "link", "pkg"}
+    assert set(names) - {"train.py"} == kept
+    assert len(names) == len(set(names))
+
+
+def test_a_gitignore_that_is_no_file_holds_up_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ddpkit.execution.copies.LIST_LIMIT", 1.0)
+    (tmp_path / "inner").mkdir()
+    os.mkfifo(tmp_path / "inner/.gitignore")
+    with pytest.raises(UsageError) as error:
+        project_files(str(tmp_path), "logs")
+    assert "has not listed" in error.value.message
+    assert error.value.hint == f"find {tmp_path} -name .gitignore ! -type f"
+    found = subprocess.run(error.value.hint, shell=True, capture_output=True, text=True, check=True).stdout
+    assert found == f"{tmp_path}/inner/.gitignore\n"
 
 
 def test_a_change_of_any_kind_is_other_content(tmp_path: Path) -> None:

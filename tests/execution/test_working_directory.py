@@ -110,3 +110,18 @@ def test_no_plan_runs_code_that_imports_from_the_working_directory() -> None:
 def _codes(text: str) -> list[tuple[str, str]]:
     """The flags and the code of each `python -c` of a plan."""
     return re.findall(r"""python3?((?: -[A-Za-z])*) -c ['"]+(.{60})""", text.replace("\n", " "))
+
+
+def test_a_tilde_is_the_home_of_the_user(tmp_path: Path, clean_environ: dict[str, str]) -> None:
+    """As on a node. No directory of that name is asked for, which a shell would delete with all that is in the home."""
+    home, project = tmp_path / "home", tmp_path / "project"
+    (home / "work").mkdir(parents=True)
+    project.mkdir()
+    for typed, where in (("~", home), ("~/work", home / "work")):
+        (project / "ddpkit.toml").write_text(f'workdir = "{typed}"\n')
+        argv = [sys.executable, "-m", "ddpkit", "launch", "-n", "1", "--log-dir", str(tmp_path / "logs"), "--", "pwd"]
+        env = {**clean_environ, "HOME": str(home)}
+        done = subprocess.run(argv, cwd=project, env=env, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        assert str(where) in done.stdout.split()
+    assert not (project / "~").exists()

@@ -27,9 +27,14 @@ export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
 echo "ddpkit: job $SLURM_JOB_ID runs on $SLURM_JOB_NODELIST"
 trap 'echo "ddpkit: job $SLURM_JOB_ID ended with code $?"' EXIT
 fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }
+exit() { [ "$BASH_SUBSHELL" = 0 ] || builtin exit "$@"; unset -f exit; fail "--setup has \`exit $*\`"; }
+depth=${#BASH_SOURCE[@]}
+trap 'code=$?; [ ${#BASH_SOURCE[@]} != $depth ] || fail "a command of --setup ended with exit code $code, at \`${BASH_COMMAND%%[[:cntrl:]]*}\`; where it may fail, add || true"' ERR
 module load cuda
 source venv/bin/activate
-code=$?; [ "$code" = 0 ] || fail "the last command of --setup ended with exit code $code"
+code=$?; trap - ERR; unset -f exit
+[ "$code" = 0 ] || fail "the last command of --setup ended with exit code $code"
+[ "$PWD" = '/data/my project' ] || [ -e train.py ] || fail "script "train.py" not found in $PWD, to which a cd of --setup leads"
 command -v /opt/venv/bin/python > /dev/null || fail "Python "/opt/venv/bin/python" not found on $(hostname)"
 unset SLURM_TRES_PER_TASK SLURM_TRES_BIND SLURM_GPUS_PER_TASK SLURM_GPU_BIND SLURM_NTASKS_PER_GPU
 # rank 0 runs on the first node

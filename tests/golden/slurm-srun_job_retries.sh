@@ -32,12 +32,13 @@ program="$1" spec="$2"; shift 2
 set -- "$0" -S -I "$program" step_task "$spec" "$@"
 exec "$@"'
 export -n DDPKIT_JOB_HOOK  # it can hold secrets: the ranks do not get it
+decide=(/opt/ddpkit/bin/python -c 'import sys; sys.path[:1] != [""] or sys.path.pop(0); import runpy; runpy.run_module("ddpkit.cli.job_attempts", run_name="__main__", alter_sys=True)' '/data/my project/logs/20260131-235959-train-3fa9')
 nodes=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 2 | paste -sd , -)
 [ -n "$nodes" ] || fail "scontrol did not list the nodes of job $SLURM_JOB_ID"
-[ -z "$SLURM_RESTART_COUNT" ] || { next=$(DDPKIT_JOB_HOOK="$DDPKIT_JOB_HOOK" /opt/ddpkit/bin/python -m ddpkit.cli.job_attempts '/data/my project/logs/20260131-235959-train-3fa9' requeued) || exit 1; eval "$next"; echo "ddpkit: attempt $((DDPKIT_ATTEMPT - 1))"; }
+[ -z "$SLURM_RESTART_COUNT" ] || { next=$(DDPKIT_JOB_HOOK="$DDPKIT_JOB_HOOK" "${decide[@]}" requeued) || exit 1; eval "$next"; echo "ddpkit: attempt $((DDPKIT_ATTEMPT - 1))"; }
 next_attempt() {
     trap '' TERM  # a requeue sends it: the decision comes to its end
-    next=$(DDPKIT_JOB_HOOK="$DDPKIT_JOB_HOOK" /opt/ddpkit/bin/python -m ddpkit.cli.job_attempts '/data/my project/logs/20260131-235959-train-3fa9' "$code") || exit "$code"
+    next=$(DDPKIT_JOB_HOOK="$DDPKIT_JOB_HOOK" "${decide[@]}" "$code") || exit "$code"
     trap - TERM; eval "$next"; echo "ddpkit: attempt $((DDPKIT_ATTEMPT - 1))"
 }
 watched() { jobs -pr | grep -qx "${watch:-none}"; }
@@ -45,7 +46,7 @@ watch=; trap 'echo "ddpkit: job $SLURM_JOB_ID ended with code $?"; ! watched || 
 while :; do
     there=$(squeue -h -j "$SLURM_JOB_ID" -o %N)
     there=$(scontrol show hostnames "$there" | grep -vxF "$SLURMD_NODENAME" | tail -n 1)
-    [ -z "$there" ] || watched || { DDPKIT_JOB_HOOK="$DDPKIT_JOB_HOOK" srun --overlap --nodes=1 --ntasks=1 "--nodelist=$there" --output=none --export=ALL /opt/ddpkit/bin/python -m ddpkit.cli.job_attempts '/data/my project/logs/20260131-235959-train-3fa9' watch < /dev/null 2> /dev/null & watch=$!; }
+    [ -z "$there" ] || watched || { DDPKIT_JOB_HOOK="$DDPKIT_JOB_HOOK" srun --overlap --nodes=1 --ntasks=1 "--nodelist=$there" --output=none --export=ALL "${decide[@]}" watch < /dev/null 2> /dev/null & watch=$!; }
     MASTER_ADDR=${nodes%%,*}  # rank 0 runs on the first node
     on=; [ "$MASTER_ADDR" = "$SLURMD_NODENAME" ] || on="srun --overlap --nodes=1 --ntasks=1 --nodelist=$MASTER_ADDR --export=ALL"
     MASTER_PORT=$($on /opt/venv/bin/python -S -I -c 'import os, socket

@@ -106,3 +106,29 @@ def test_a_lost_terminal_leaves_nothing(way: str, start: Callable[..., Launch], 
             assert time.monotonic() < until, left
             time.sleep(0.05)
     over(launch, idle_lab, tmp_path)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("way", ["ssh ranks", "job"])
+def test_a_command_ends_with_its_asker(
+    way: str, number: int, start: Callable[..., Launch], idle_lab: Lab, tmp_path: Path
+) -> None:
+    """Without a terminal, an SSH server tells a command nothing of a lost client."""
+    launch = begin(start, way)
+    (run,) = (tmp_path / "logs").iterdir()
+    words = [*DDPKIT, "shell", str(run), "--rank", "2", "--", "sh", "-c", "echo begun; exec sleep 1000"]
+    env = {**idle_lab.environ(), "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
+    before = set(processes(idle_lab))
+    there = subprocess.Popen(idle_lab.argv("login", words, tmp_path), env=env, stdout=subprocess.PIPE, text=True)
+    assert there.stdout is not None
+    assert there.stdout.readline() == "begun\n"
+    os.kill(
+        max(pid for pid, (_, line) in processes(idle_lab).items() if " shell " in line and pid not in before), number
+    )
+    there.wait(PATIENCE)
+    there.stdout.close()
+    until = time.monotonic() + PATIENCE
+    while left := {pid: what for pid, what in processes(idle_lab).items() if pid not in before}:
+        assert time.monotonic() < until, left
+        time.sleep(0.05)
+    over(launch, idle_lab, tmp_path)

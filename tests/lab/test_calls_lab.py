@@ -91,7 +91,12 @@ def run(idle_lab: Lab, tmp_path: Path) -> Iterator[Callable[..., list[Any]]]:
         return done.stdout.splitlines()
 
     yield start
-    wait_until(lambda: not marked(mark), lambda: marked(mark))
+
+    def left() -> str:
+        seen = [idle_lab.run("login", "scontrol", "show", what, check=False).stdout for what in ("job", "node")]
+        return "\n".join([str(marked(mark)), *seen])
+
+    wait_until(lambda: not marked(mark), left)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A hold on nodes that are reached by SSH or pdsh: launches start there as forks, and every end leaves nothing."""
+"""A hold over SSH, pdsh and in a job of SLURM: launches start there as forks, and every end leaves nothing."""
 
 from __future__ import annotations
 
@@ -65,6 +65,7 @@ class Project:
 def project(lab: Lab, tmp_path: Path) -> Iterator[Project]:
     project = Project(lab, tmp_path)
     yield project
+    lab.run("login", "scancel", "--me", "--name=hold")  # nobody else can, where salloc and its command are killed too
     for pid in project.left():
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -97,9 +98,56 @@ def test_launches_into_a_hold(backend: str, project: Project) -> None:
     assert not temporary(project.lab) - project.folders_before
 
 
+WAYS = {"ssh": ("-b", "ssh", "node1", "node2"), "slurm": ("-b", "slurm", "node1", "node2")}
+
+
+def wait_for_no_job(lab: Lab) -> None:
+    until = time.monotonic() + PATIENCE
+    while jobs := lab.run("login", "squeue", "-h").stdout:
+        assert time.monotonic() < until, jobs
+        time.sleep(0.1)  # the controller takes its time, and announces nothing
+
+
+def test_launches_into_a_hold_of_slurm(idle_lab: Lab, project: Project) -> None:
+    hold = project.hold(*WAYS["slurm"], "-n", "2")
+    base = set(processes(project.lab))
+    for _ in range(5):
+        done = project.run("launch", "--", "job.py")
+        assert sorted(line.partition("] ")[2] for line in done.stdout.splitlines()) == sorted(
+            ["warm node1", "warm node2"] * 2
+        ), done.stderr
+    one = project.run("launch", "-b", "slurm", "-N", "1", "-n", "1", "--", "job.py")
+    assert "warm node1" in one.stdout, one.stderr
+    named = project.run("launch", "-b", "slurm-torchrun", "node2", "-n", "1", "--", "job.py")
+    assert "warm node2" in named.stdout, named.stderr
+    for other in (("-b", "slurm", "-N", "3", "--dry-run"), ("-b", "ssh", "node1", "--dry-run")):
+        assert "uses hold" not in project.run("launch", *other, "--", "job.py").stderr
+    project.wait_for_nothing_left(base)
+    assert hold.process.poll() is None
+    assert project.run("hold", "--end").returncode == 0
+    hold.end()
+    project.wait_for_nothing_left()
+    wait_for_no_job(idle_lab)
+    assert not temporary(project.lab) - project.folders_before
+
+
+def test_a_hold_in_an_allocation_leaves_it(idle_lab: Lab, project: Project) -> None:
+    inside = (
+        '"$@" hold -b slurm -n 1 --preload=fractions > held 2>&1 & hold=$!\n'
+        'until [ "$(grep -c "imported fractions" held)" = 2 ]; do kill -0 $hold || exit 9; sleep 0.2; done\n'
+        '"$@" launch -- job.py; "$@" hold --end; wait $hold; squeue -h -j $SLURM_JOB_ID -o %T'
+    )
+    argv = ["salloc", "-N", "2", "--ntasks-per-node=1", "bash", "-c", inside, "x", *DDPKIT]
+    done = project.lab.run("login", *argv, cwd=project.folder, env=project.env, check=False)
+    assert done.stdout.count("warm") == 2, done.stderr
+    assert done.stdout.endswith("RUNNING\n"), done.stdout
+    project.wait_for_nothing_left()
+
+
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_the_end_of_a_launch_is_not_that_of_the_hold(number: int, project: Project) -> None:
-    project.hold("-b", "ssh", "node1", "node2", "-n", "2")
+def test_the_end_of_a_launch_is_not_that_of_the_hold(number: int, way: str, project: Project) -> None:
+    project.hold(*WAYS[way], "-n", "2")
     base = set(processes(project.lab))
     launch = project.start("launch", "--grace", "2", "--", "sleep.py")
     launch.wait_for("asleep", 4)
@@ -115,17 +163,75 @@ def of_hold(project: Project, base: set[int]) -> int:
     return found
 
 
-@pytest.mark.parametrize("who", ["launcher", "warm Python"])
-def test_the_end_of_a_hold_is_that_of_its_launches(who: str, project: Project) -> None:
+def of_salloc(project: Project, base: set[int]) -> int:
+    (found,) = (pid for pid, (_, line) in project.left(base).items() if line.startswith("salloc "))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("way", "who"),
+    [
+        *((way, who) for way in WAYS for who in ("launcher", "warm Python")),
+        *(("slurm", who) for who in ("salloc", "job", "salloc and launcher")),
+    ],
+)
+def test_the_end_of_a_hold_is_that_of_its_launches(way: str, who: str, project: Project) -> None:
     base = set(processes(project.lab))
-    hold = project.hold("-b", "ssh", "node1", "node2", "-n", "1")
-    warm = of_hold(project, base)
+    hold = project.hold(*WAYS[way], "-n", "1")
+    warm = of_salloc(project, base) if "salloc" in who else of_hold(project, base)
     launch = project.start("launch", "--grace", "2", "--", "sleep.py")
     launch.wait_for("asleep", 2)
-    os.kill(project.launcher(hold) if who == "launcher" else warm, signal.SIGKILL)
+    if who == "job":
+        project.lab.run("login", "scancel", "--name=hold")
+    else:
+        for pid in [warm] * (who != "launcher") + [project.launcher(hold)] * ("launcher" in who):
+            os.kill(pid, signal.SIGKILL)
+    if who == "salloc":  # the job goes on: its nodes are there, and the hold ends it
+        assert project.run("hold", "--end").returncode == 0
     assert launch.end() != 0
-    assert "the hold that this launch used has ended" in launch.text, launch.text
+    causes = ["the hold that this launch used has ended"] + ["its step in job "] * (way == "slurm")
+    assert any(cause in launch.text for cause in causes), launch.text
     assert hold.end() != 0
     project.wait_for_nothing_left()
+    wait_for_no_job(project.lab)
     done = project.run("launch", "-b", "ssh", "node1", "-n", "1", "--starter", "ranks", "--", "job.py")
     assert "cold node1" in done.stdout
+
+
+OF_API = """
+import sys
+import ddpkit
+
+def where():
+    import os, sys
+    return ["warm" if "fractions" in sys.modules else "cold", os.uname().nodename, os.environ["RANK"]]
+
+def fail():
+    import os
+    if os.environ["RANK"] == "1":
+        raise ValueError("no data")
+
+if __name__ == "__main__":
+    print(ddpkit.call(where))
+    try:
+        ddpkit.call(fail)
+    except ddpkit.RankError as error:
+        print(error.rank, error.host, error.kind)
+    run = ddpkit.launch("job.py")
+    run.wait()
+    print(sorted(line.text.strip() for line in run.logs() if line.rank is not None))
+"""
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_api_into_a_hold(way: str, project: Project) -> None:
+    project.hold(*WAYS[way], "-n", "1")
+    base = set(processes(project.lab))
+    (project.folder / "api.py").write_text(OF_API)
+    done = project.lab.run("login", sys.executable, "api.py", cwd=project.folder, env=project.env, check=False)
+    assert done.returncode == 0, done.stderr
+    values, failure, lines = done.stdout.splitlines()
+    assert values == "[['warm', 'node1', '0'], ['warm', 'node2', '1']]"
+    assert failure == "1 node2 ValueError"
+    assert lines == "['warm node1', 'warm node2']"
+    project.wait_for_nothing_left(base)

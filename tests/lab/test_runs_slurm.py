@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -178,6 +179,18 @@ def test_an_array(cluster: Cluster) -> None:
     cluster.run("stop")
     assert cluster.empty()
     assert cluster.now()["state"] == "stopped"
+
+
+def test_a_job_whose_directory_was_deleted_can_be_stopped(cluster: Cluster) -> None:
+    cluster.submit(code=0)
+    cluster.until(lambda: cluster.run("logs", "--grep", "^ready").count("\n") == 2)
+    run_id = cluster.now()["run_id"]
+    shutil.rmtree(cluster.folder / "logs")
+    assert run_id[-4:] in cluster.run("ps")
+    assert "its directory was deleted, with its logs" in cluster.run("status")
+    cluster.run("stop")
+    assert cluster.empty()
+    assert run_id[-4:] not in cluster.run("ps")
 
 
 def test_a_job_that_is_followed(cluster: Cluster) -> None:

@@ -139,12 +139,33 @@ def test_nothing_runs_after_a_setup_that_failed(
 ) -> None:
     """As `conda activate` in a shell without conda: the ranks would have another Python."""
     (folder / "job.py").write_text("open('ran', 'w')\n")
-    setup = "export A=1; conda_of_nobody activate x"
+    setup = "export A=1; conda_of_nobody activate x; export B=2"
     command = launch("-b", backend, "--setup", setup, "--", "job.py", before=before.split())
     assert command.end() == 123, command.tail
     assert "conda_of_nobody: command not found" in command.text, command.tail
-    assert "the last command of --setup ended with exit code 127: nothing was started" in command.text, command.tail
+    what = "a command of --setup ended with exit code 127, at `conda_of_nobody activate x`"
+    assert f"{what}; where it may fail, add || true: nothing was started" in command.text, command.tail
     assert not (folder / "ran").exists()
+
+
+@pytest.mark.parametrize("before", ["", "salloc -Q -N1 -n2"], ids=["job", "step"])
+def test_how_lines_of_setup_end(before: str, launch: Callable[..., Launch], folder: Path) -> None:
+    """They may look for something, and source files whose commands fail; a script in another directory is named."""
+    (folder / "job.py").write_text("import os\nprint('mark', os.environ.get('MARK'), os.getcwd(), flush=True)\n")
+    (folder / "site.sh").write_text("false\nexport MARK=site\n")
+    (folder / "sub").mkdir()
+    lines = "false || true; if false; then :; fi; (exit 3) || :; source ./site.sh; export MARK=$MARK-$(exit 0; echo)"
+    command = launch("-b", "slurm", "-n1", "--setup", lines, "--", "job.py", before=before.split())
+    assert command.end() == 0, command.tail
+    assert f"mark site- {folder}" in command.text, command.tail
+    for line, why in {
+        "exit 0": "--setup has `exit 0`: nothing was started",
+        "[ a = b ] && export MARK=1": "the last command of --setup ended with exit code 1: nothing was started",
+        "cd sub": f"script job.py not found in {folder}/sub, to which a cd of --setup leads: nothing was started",
+    }.items():
+        command = launch("-b", "slurm", "-n1", "--setup", line, "--", "job.py", before=before.split())
+        assert command.end() == 123, command.tail
+        assert why in command.text, command.tail
 
 
 def test_variables_of_the_site_reach_sbatch(launch: Callable[..., Launch], folder: Path) -> None:

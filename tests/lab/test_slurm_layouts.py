@@ -41,6 +41,11 @@ LAYOUTS = {
         "node3 node2 node2",
     ),
     "tasks of the allocation": ([], "salloc -Q -N2 -n3", "first first second"),
+    "an exclusive allocation": (
+        [],
+        "salloc -Q -N2 --exclusive --ntasks-per-node=2 --hint=nomultithread",
+        "first first second second",
+    ),
     "heterogeneous allocation": ([], HET_SALLOC, "first first node3"),
     "heterogeneous job": (
         ["--gpus-per-node=2", "--cpus-per-task=2", "-o", "hetjob=--nodelist=node3 --gpus-per-node=1"],
@@ -123,6 +128,18 @@ def test_gpus_that_slurm_divides_unevenly(backend: str, launch: Callable[..., La
     seen = [json.loads((folder / f"gpus.{rank}").read_text()) for rank in range(4)]
     assert [len(each["CUDA_VISIBLE_DEVICES"].split(",")) for each in seen] == [3, 3, 3, 1]
     assert [each["LOCAL_WORLD_SIZE"] for each in seen] == ["3", "3", "3", "1"]
+
+
+@pytest.mark.parametrize("backend", BACKENDS[:2])
+def test_a_step_that_holds_the_cpus_of_an_uneven_job(backend: str, launch: Callable[..., Launch], folder: Path) -> None:
+    """srun waits for it in silence, and it waits for srun."""
+    (folder / "gpus.py").write_text(GPUS)
+    inside = "salloc -Q -N2 -n8 --ntasks-per-node=4 --gpus=5 srun -N1 -n1 --gres=none".split()
+    command = launch("-b", backend, "--", "gpus.py", before=inside)
+    assert command.end() == 123, command.tail
+    assert "Requested nodes are busy" in command.text
+    assert "hint: run it outside of any step" in command.text
+    assert not list(folder.glob("gpus.[0-9]"))
 
 
 def test_one_node_of_uneven_gpus(launch: Callable[..., Launch], folder: Path) -> None:

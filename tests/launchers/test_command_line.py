@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from ddpkit.launchers.command_line import find_launcher, split_python, uv_project
+from ddpkit.launchers.command_line import find_launcher, launchers_in, of_shell, split_python, uv_project
 
 # command -> launcher, the script that it would start, the number of its ranks
 FOUND = {
@@ -40,7 +40,11 @@ FOUND = {
     "timeout -k 5 10m nice -n 10 torchrun ok.py": ("torchrun", "timeout -k 5 10m nice -n 10 python ok.py", ""),
     "bash -euo pipefail -c 'while true; do torchrun ok.py; done'": ("torchrun", "ok.py", ""),
     "uv run torchrun --nproc-per-node 2 ok.py": ("torchrun", "uv run python ok.py", "2"),
-    "uv run --frozen --extra cuda -- torchrun ok.py a": ("torchrun", "uv run --frozen --extra cuda python ok.py a", ""),
+    "uv run --frozen --extra cuda -- torchrun ok.py a": (
+        "torchrun",
+        "uv run --frozen --extra cuda -- python ok.py a",
+        "",
+    ),
     "uv run --with torch torchrun -m pkg.train": ("torchrun", "uv run --with torch python -m pkg.train", ""),
     "uv run python -m torch.distributed.run ok.py": ("torchrun", "uv run python ok.py", ""),
     "conda run -n env --no-capture-output torchrun ok.py": (
@@ -57,6 +61,38 @@ FOUND = {
     ),
     "env A=1 uv run bash -c 'torchrun ok.py'": ("torchrun", "env A=1 uv run python ok.py", ""),
     "apptainer exec --nv image.sif torchrun ok.py": ("torchrun", "apptainer exec --nv image.sif python ok.py", ""),
+    # Wrappers of any name, with options of any kind.
+    "uv --project /x run torchrun ok.py": ("torchrun", "uv --project /x run python ok.py", ""),
+    "poetry -C x run torchrun ok.py": ("torchrun", "poetry -C x run python ok.py", ""),
+    "python -m poetry run torchrun ok.py": ("torchrun", "-m poetry run python ok.py", ""),
+    "doppler run -- torchrun ok.py": ("torchrun", "doppler run -- python ok.py", ""),
+    "unbuffer torchrun ok.py": ("torchrun", "unbuffer python ok.py", ""),
+    "taskset 0xff torchrun ok.py": ("torchrun", "taskset 0xff python ok.py", ""),
+    "perf record -g torchrun ok.py": ("torchrun", "perf record -g python ok.py", ""),
+    "apptainer exec --nv -B /data:/data image.sif torchrun ok.py": (
+        "torchrun",
+        "apptainer exec --nv -B /data:/data image.sif python ok.py",
+        "",
+    ),
+    "docker run --gpus all image torchrun ok.py": ("torchrun", "docker run --gpus all image python ok.py", ""),
+    "conda run -n deepspeed torchrun ok.py": ("torchrun", "conda run -n deepspeed python ok.py", ""),
+    "srun -N2 --ntasks-per-node=1 torchrun --nproc-per-node 4 ok.py": ("srun", "ok.py", "4"),
+    # Programs that run a Python file, and none of another kind.
+    "python -m debugpy --listen 5 -m torch.distributed.run ok.py": ("torchrun", "-m debugpy --listen 5 ok.py", ""),
+    "coverage run -m torch.distributed.run ok.py": ("torchrun", "coverage run ok.py", ""),
+    "python -Im torch.distributed.run ok.py": ("torchrun", "ok.py", ""),
+    "python -u /x/torch/distributed/run.py ok.py": ("torchrun", "ok.py", ""),
+    "python /opt/bin/torchrun ok.py": ("torchrun", "ok.py", ""),
+    # What only a shell knows is not in the hint.
+    "env -S 'A=1 torchrun --nproc-per-node 2 ok.py'": ("torchrun", "env A=1 python ok.py", "2"),
+    "env --split-string='torchrun ok.py'": ("torchrun", "env python ok.py", ""),
+    "bash -c 'exec -a x torchrun ok.py'": ("torchrun", "ok.py", ""),
+    "bash -c 'A=1 B=2 torchrun ok.py 2>&1 | tee log'": ("torchrun", "env A=1 B=2 python ok.py", ""),
+    "bash -c 'python $(which torchrun) ok.py'": ("torchrun", "ok.py", ""),
+    "bash -c 'eval \"torchrun ok.py\"'": ("torchrun", "ok.py", ""),
+    "bash -c 'if true; then torchrun ok.py; fi'": ("torchrun", "ok.py", ""),
+    "env A=1 bash -c 'nice bash -c \"torchrun ok.py\"'": ("torchrun", "env A=1 nice python ok.py", ""),
+    "flock /tmp/lock -c 'torchrun ok.py'": ("torchrun", "ok.py", ""),
     "tune run --nproc_per_node 4 full_finetune --config c": ("tune run", "tune run full_finetune --config c", "4"),
 }
 NONE = (
@@ -69,6 +105,10 @@ NONE = (
     "python -m ddpkit env",
     "bash -c 'echo torchrun'",
     "bash train.sh torchrun",
+    "bash train.sh torchrun ok.py",
+    "bash -eu train.sh -c 'torchrun ok.py'",
+    "python main torchrun ok.py",
+    "python -W ignore app.zip torchrun ok.py",
     "bash -c",
     "bash -c 'unfinished \"quote'",
     "env",
@@ -79,6 +119,14 @@ NONE = (
     "uv run --with torchrunx train.py",
     "conda run -n torch python train.py",
     "conda run -n torch my-program torchrun",
+    "conda run -n deepspeed python ok.py",
+    "conda run -n accelerate my-program --launcher torchrun config.py",
+    "my-program --launcher torchrun config.py",
+    "bash -c 'echo torchrun ok.py'",
+    "bash -c 'which torchrun && python ok.py'",
+    "python -m pkg.train torchrun ok.py",
+    "coverage run ok.py torchrun",
+    "numactl -m 0 python ok.py",
     "nsys profile -o out python train.py",
     "tune run full_finetune --config c",
     "tune download x",
@@ -92,6 +140,55 @@ def test_a_launcher_is_found(command: str) -> None:
     assert found is not None
     assert (found.name, shlex.join(found.script), found.count) == FOUND[command]
     assert bool(found.hint) == (found.name in ("accelerate launch", "deepspeed", "mpirun"))
+
+
+# A shell's script, and the launchers in it. In brackets: a condition can leave it out.
+IN_SHELL = {
+    "torchrun ok.py": "torchrun",
+    "# torchrun ok.py": "",
+    "A=1  # one\ntorchrun ok.py  # last": "torchrun",
+    "echo '# no comment'; torchrun ok.py": "torchrun",
+    "echo 'a # b'\ntorchrun ok.py": "torchrun",
+    "[ $# -gt 0 ]\ntorchrun ok.py": "torchrun",
+    "cd x || exit 1\ntorchrun \\\n  --nproc-per-node $N ok.py": "torchrun",
+    "{ torchrun ok.py; }": "torchrun",
+    "cd x && torchrun ok.py": "[torchrun]",
+    '[ -n "$RANK" ] || exec torchrun ok.py': "[torchrun]",
+    'if [ -n "$RANK" ]; then\n  exec python ok.py\nfi\nexec torchrun ok.py': "[torchrun]",
+    '[ -n "$RANK" ] && exec python ok.py\ntorchrun ok.py': "[torchrun]",
+    "cat > hosts <<EOF\nsrun nothing here\nEOF\nexec python ok.py": "",
+    "cat <<-'E O'\n\tx\n": "",
+    "srun --version; torchrun --help > /dev/null; mpirun --version": "",
+    "for lr in 1 2; do python -m torch.distributed.run ok.py; done": "torchrun",
+    "run() { srun python ok.py; }; run": "[srun]",
+    'if [ -n "$RANK" ]; then python ok.py; else torchrun ok.py; fi': "[torchrun]",
+    "if true; then if true; then true; fi; torchrun ok.py; fi; srun ok.py": "[torchrun] srun",
+    "case $1 in a) torchrun ok.py ;; esac": "[torchrun]",
+    "python prepare.py; accelerate launch ok.py": "accelerate launch",
+    "python ok.py torchrun": "",
+}
+
+
+@pytest.mark.parametrize("text", IN_SHELL)
+def test_launchers_in_the_script_of_a_shell(text: str) -> None:
+    found = [f"[{nested.name}]" if conditional else nested.name for nested, conditional in launchers_in(text)]
+    assert " ".join(found) == IN_SHELL[text]
+
+
+@pytest.mark.parametrize(
+    ("command", "script"),
+    [
+        ("bash train.sh a", "train.sh a"),
+        ("bash -eu -o pipefail train.sh", "train.sh"),
+        ("env A=1 nice sh train.sh", "train.sh"),
+        ("bash -c 'torchrun ok.py'", ""),
+        ("./train.sh bash", ""),
+        ("python bash train.sh", ""),
+        ("bash", ""),
+    ],
+)
+def test_the_script_of_a_shell(command: str, script: str) -> None:
+    assert shlex.join(of_shell(shlex.split(command))) == script
 
 
 @pytest.mark.parametrize("command", NONE)
@@ -125,12 +222,14 @@ def test_python_in_front_of_its_script(command: str, python: str, script: str) -
         ("uv run --frozen --extra cuda -p 3.12 python -u train.py", "uv run --frozen --extra cuda -p 3.12", "train.py"),
         ("/opt/uv run --project=/p -- python -m pkg.train a", "/opt/uv run --project=/p", "-m pkg.train a"),
         ("uv run -m pkg.train", "uv run", "-m pkg.train"),
+        ("uv --project /p -q run --frozen train.py", "uv --project /p -q run --frozen", "train.py"),
         ("uv run --with rich train.py", "", ""),
         ("uv run --isolated train.py", "", ""),
         ("uv run --script train.py", "", ""),
         ("uv run my-program", "", ""),
         ("uv run", "", ""),
         ("uv sync", "", ""),
+        ("uv -q sync run train.py", "", ""),
         ("python uv run", "", ""),
     ],
 )

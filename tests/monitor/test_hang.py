@@ -370,25 +370,25 @@ def look(idle: float | None, kind: FindingKind = FindingKind.LATE) -> tuple[list
 def test_the_watch_says_a_hang_once() -> None:
     watch = Watch(60, "warn", 0.0)
     assert watch.due == 60
-    assert not watch.judged(60, *look(50), last_line=0)
+    assert not watch.hangs_now(60, *look(50), last_line=0)
     assert watch.due == pytest.approx(75)  # 10 + 60 is sooner than it looks again
-    assert watch.judged(75, *look(65), last_line=0)
-    assert not watch.judged(90, *look(80), last_line=0)
+    assert watch.hangs_now(75, *look(65), last_line=0)
+    assert not watch.hangs_now(90, *look(80), last_line=0)
     # It went on, and hangs again.
-    assert not watch.judged(105, *look(5), last_line=0)
+    assert not watch.hangs_now(105, *look(5), last_line=0)
     assert watch.due == 160
-    assert watch.judged(160, *look(60), last_line=0)
+    assert watch.hangs_now(160, *look(60), last_line=0)
 
 
 def test_a_run_that_computes_for_long_does_not_hang() -> None:
     watch = Watch(60, "warn", 0.0)
     for now in range(60, 1000, 60):
-        assert not watch.judged(now, *look(now, kind=FindingKind.NONE), last_line=0)
+        assert not watch.hangs_now(now, *look(now, kind=FindingKind.NONE), last_line=0)
 
 
 def test_lines_do_not_count_where_there_is_a_record() -> None:
     watch = Watch(60, "warn", 0.0)
-    assert watch.judged(61, *look(61), last_line=60.9)
+    assert watch.hangs_now(61, *look(61), last_line=60.9)
 
 
 def test_without_a_record_lines_and_stacks_count() -> None:
@@ -396,11 +396,11 @@ def test_without_a_record_lines_and_stacks_count() -> None:
     other = [Rank(rank=0, host="a", stack=(("a.py", 2, "f"),))]
     finding = look(None, FindingKind.STACKS)[1]
     watch = Watch(60, "warn", 0.0)
-    assert not watch.judged(60, ranks, finding, last_line=30)  # the first stack there is
-    assert not watch.judged(120, other, finding, last_line=30)  # it has moved
-    assert not watch.judged(150, other, finding, last_line=30)
-    assert not watch.judged(180, other, finding, last_line=179)  # it said something
-    assert watch.judged(240, other, finding, last_line=179)
+    assert not watch.hangs_now(60, ranks, finding, last_line=30)  # the first stack there is
+    assert not watch.hangs_now(120, other, finding, last_line=30)  # it has moved
+    assert not watch.hangs_now(150, other, finding, last_line=30)
+    assert not watch.hangs_now(180, other, finding, last_line=179)  # it said something
+    assert watch.hangs_now(240, other, finding, last_line=179)
 
 
 def test_two_backends_of_one_group_count_by_themselves() -> None:

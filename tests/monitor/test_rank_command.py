@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -18,13 +19,16 @@ from typing import Any
 
 import pytest
 from conftest import PATIENCE, Command
+from program import wait_until
 from terminal import Terminal
 
+from ddpkit.errors import DdpkitError
 from ddpkit.launchers.shell import join
-from ddpkit.monitor.rank_command import relay_words
+from ddpkit.monitor.rank_command import forward_port, listen, relay_words
 from ddpkit.monitor.server import MonitorServer
-from ddpkit.node import at_rank
+from ddpkit.node import at_rank, debugpy_attach
 from ddpkit.node.relay import READY, Relay
+from ddpkit.run.launcher_process import process_start
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 START = Callable[..., Command]
@@ -34,9 +38,10 @@ WAITS = "import time; print('ready', flush=True); time.sleep(3600)\n"
 
 
 @pytest.fixture
-def waits(start: START, script: SCRIPT) -> Command:
+def waits(start: START, script: SCRIPT, tmp_path: Path) -> Command:
     script(WAITS)
-    command = start("launch", "-n", "2", "--", "job.py", env={"SHELL": "/bin/sh"})
+    env = {"SHELL": "/bin/sh", "PYTHONPATH": str(tmp_path / "modules")}
+    command = start("launch", "-n", "2", "--", "job.py", env=env)
     command.wait_for("ready", 2)
     return command
 
@@ -62,9 +67,15 @@ def test_a_rank_that_does_not_run(waits: Command, ddpkit: DDPKIT) -> None:
     assert ddpkit("shell", "--rank", "x").returncode == 121
 
 
-def test_a_dry_run_starts_nothing(waits: Command, ddpkit: DDPKIT, tmp_path: Path) -> None:
+def test_a_dry_run_starts_nothing_and_asks_nobody(waits: Command, ddpkit: DDPKIT, tmp_path: Path) -> None:
+    wait_until(lambda: [path for path in tmp_path.glob("logs/*/status.json") if '"pid":' in path.read_text()])
+    waits.process.send_signal(signal.SIGSTOP)  # the launcher would not answer, and writes nothing meanwhile
+    wait_until(lambda: Path(f"/proc/{waits.process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
+    before = {path: path.lstat().st_mtime_ns for path in tmp_path.rglob("*")}
     done = ddpkit("shell", "--dry-run", "--", "touch", "made")
-    assert done.returncode == 0
+    assert {path: path.lstat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+    waits.process.send_signal(signal.SIGCONT)
+    assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(sys.executable)
     assert not (tmp_path / "made").exists()
     assert subprocess.run(["sh", "-c", done.stdout], cwd="/", check=True).returncode == 0
@@ -226,7 +237,75 @@ def test_a_port_is_forwarded_until_the_end(waits: Command, start: START, ddpkit:
     assert ddpkit("forward", "0").returncode == 121
 
 
+needs_users = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as two users")
+alone = pytest.mark.skipif(bool(debugpy_attach.other_users()), reason="other people use this machine")
+OTHER = 65534
+SERVES = """
+import socket
+with socket.create_server(("127.0.0.1", 0)) as server:
+    print(server.getsockname()[1], flush=True)
+    server.accept()[0].sendall(b"not yours")
+"""
+
+
+@needs_users
+def test_another_user_of_this_host_has_no_part_in_a_forwarded_port(waits: Command, start: START) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as there:
+        threading.Thread(target=echo, args=(there,), daemon=True).start()
+        port, local = there.getsockname()[1], find_port()
+        start("forward", str(port), "--local-port", str(local)).wait_for("Ctrl-C ends it")
+        asks = f"import socket; print(socket.create_connection(('127.0.0.1', {local})).recv(99))"
+        argv = ["/usr/bin/python3", "-c", asks]
+        done = subprocess.run(argv, user=OTHER, cwd="/", capture_output=True, text=True, timeout=PATIENCE, check=False)
+        assert "hello" not in done.stdout
+        assert exchange(local, b"data") == b"hello data"
+
+
+@needs_users
+@alone
+@pytest.mark.parametrize("command", ["forward", "debug"])
+def test_nothing_is_sent_to_the_server_of_another_user(
+    command: str, waits: Command, ddpkit: DDPKIT, tmp_path: Path
+) -> None:
+    (tmp_path / "modules/debugpy").mkdir(parents=True)
+    (tmp_path / "modules/debugpy/__init__.py").touch()
+    argv = ["/usr/bin/python3", "-c", SERVES]
+    with subprocess.Popen(argv, user=OTHER, cwd="/", stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        port = server.stdout.readline().strip()
+        words = {"forward": [port, "--local-port", str(find_port())], "debug": ["--port", port]}[command]
+        done = ddpkit(command, *words)
+        server.kill()
+    assert done.returncode == 1
+    assert f"port {port} of {os.uname().nodename} is another user's, nobody" in done.stderr
+
+
 # ---- a debugger
+
+
+@alone
+def test_debugpy_that_does_not_listen_is_an_error(waits: Command, ddpkit: DDPKIT, tmp_path: Path) -> None:
+    (tmp_path / "modules/debugpy").mkdir(parents=True)
+    (tmp_path / "modules/debugpy/__init__.py").touch()
+    (tmp_path / "modules/debugpy/__main__.py").write_text("raise SystemExit(3)")
+    (tmp_path / "socket.py").write_text("raise SystemExit(9)")  # of whoever can write to the rank's directory
+    taken = find_port()
+    with socket.create_server(("127.0.0.1", taken)):
+        done = ddpkit("debug", "--port", str(taken))
+        assert f": Address already in use\nhint: add --port {taken + 1}" in done.stderr
+    assert ddpkit("debug", "--port", str(taken)).returncode == 3
+
+
+@needs_users
+def test_no_debugger_is_opened_beside_other_people(waits: Command, ddpkit: DDPKIT, tmp_path: Path) -> None:
+    (tmp_path / "modules/debugpy").mkdir(parents=True)
+    (tmp_path / "modules/debugpy/__init__.py").touch()
+    with subprocess.Popen(["sleep", "600"], user=31_234, cwd="/") as other:
+        done = ddpkit("debug", "--port", str(find_port()))
+        other.kill()
+    assert done.returncode == 1
+    assert " has processes on " in done.stderr
+    assert ("(pdb)" in done.stderr) == (sys.version_info >= (3, 14))  # where no pdb attaches, it is no way out
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="pdb attaches to this Python")
@@ -241,9 +320,19 @@ def test_no_hang_is_seen_while_a_rank_is_debugged(tmp_path: Path) -> None:
     server = MonitorServer(launcher)
     server.watch(0.0, "end")
     request = tmp_path / "debug.1.ask"
-    request.write_text(f'{{"pid": {os.getpid()}}}')
+    request.write_text(json.dumps({"pid": os.getpid(), "start": process_start(os.getpid())}))
     server.turn()
     assert server.idle
-    request.write_text('{"pid": 4194303}')  # of a shell that was killed
+    # Of a shell that was killed: another process has its number by now.
+    request.write_text(json.dumps({"pid": os.getpid(), "start": "1"}))
     server.turn()
     assert not server.idle
+
+
+def test_a_node_that_prints_without_end_carries_no_port() -> None:
+    """As by a start file of its shell."""
+    shell = ["sh", "-c", "exec cat /dev/zero"]
+    place: Any = SimpleNamespace(host="node1", env={"RANK": "0"}, command=lambda *_, **__: (shell, dict(os.environ)))
+    with listen(0, "") as listener, pytest.raises(DdpkitError) as error:
+        forward_port(place, 6006, listener, lambda: None)
+    assert error.value.message == "node1 prints more than 64 KiB before it carries a connection"

@@ -181,7 +181,10 @@ def test_a_rank_that_is_stopped_is_named(start: START, ddpkit: DDPKIT, script: S
     found = json.loads(ddpkit("top", "--once", "--json").stdout)
     (finding,) = [each for each in found["findings"] if each["kind"] == "stopped"]
     assert finding["ranks"] == [1]
-    assert f"rank 1 on {os.uname().nodename} is stopped (SIGSTOP): process {pid}" in ddpkit("top").stdout
+    assert (
+        f"rank 1 on {os.uname().nodename} is stopped (SIGSTOP); to continue it: kill -CONT {pid}"
+        in ddpkit("top").stdout
+    )
     os.kill(pid, signal.SIGCONT)
     (tmp_path / "go").touch()
     assert command.end() == 0
@@ -194,6 +197,7 @@ class Stopped:
         self.index = index
         self.step = SimpleNamespace(host=host, scheduled=False)
         self.link = self
+        self.ahead = 0.0
         self.ended = False
         self.running = {0}
         self.calls: list[str] = []
@@ -383,7 +387,7 @@ def test_a_folder_that_cannot_be_written_to(start: START, ddpkit: DDPKIT, script
     (run_of(tmp_path) / "top.json").mkdir()  # the launcher cannot answer; the run goes on
     done = ddpkit("top", str(run_of(tmp_path)))
     assert done.returncode == 125
-    assert "did not answer in 20 s, or cannot write to " in done.stderr
+    assert "did not answer in 45.5 s, or cannot write to " in done.stderr
     assert not list(run_of(tmp_path).glob("top.*.ask"))
     (tmp_path / "go").touch()
     assert command.end() == 0, command.tail

@@ -72,7 +72,7 @@ def test_a_command_that_is_not_there(tmp_path: Path, collect: Collect) -> None:
 
 def test_the_command_ends_with_it(collect: Collect, tmp_path: Path) -> None:
     """srun ends its step then."""
-    process = collect("echo $$ > pid; trap 'touch ended; exit' TERM; while :; do sleep 0.05; done")
+    process = collect("trap 'touch ended; exit' TERM; echo $$ > pid; while :; do sleep 0.05; done")
     wait_until((tmp_path / "pid").exists)
     process.send_signal(signal.SIGTERM)  # of the job's end: srun gets its own
     process.kill()

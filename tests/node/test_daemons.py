@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -35,6 +36,7 @@ TMUX: dict[str, Any] = {
         ({"standard": ["/dev/null", "/dev/null", "pipe:[2]"], "sockets": []}, False),
         ({"standard": ["/dev/null", "/home/me/nohup.out", "/home/me/nohup.out"]}, False),
         ({"sockets": []}, False),  # `setsid sleep`; a socket that was removed; TCP alone
+        ({"sockets": ["@/tmp/dbus-ab12"]}, True),  # has its name as long as the process lives, and no file
         ({"devices": ["/dev/nvidia0"]}, False),
         ({"devices": ["/dev/nvidia0"], "standard": None}, False),
     ],
@@ -106,7 +108,38 @@ def server(tmp_path: Path) -> Iterator[dict[str, str]]:
     shutil.rmtree(place, ignore_errors=True)
 
 
+# As gpg-agent on a busy machine: its parent ends before it has left the rank's session.
+SLOW = """
+import os, socket, time
+if os.fork():
+    os._exit(0)
+time.sleep(0.4); os.setsid(); time.sleep(0.4)
+if os.fork():
+    os._exit(0)
+time.sleep(0.4)
+for fd in range(3): os.dup2(os.open(os.devnull, os.O_RDWR), fd)
+with socket.socket(socket.AF_UNIX) as server:
+    server.bind(f"{os.environ['TMUX_TMPDIR']}/slow"); server.listen(); time.sleep(3600)
+"""
+# As ssh with ControlPersist: the socket gets its name when it listens.
+MOVED = """
+import os, socket, time
+place = os.environ["TMUX_TMPDIR"]
+server = socket.socket(socket.AF_UNIX); server.bind(f"{place}/master.tmp"); server.listen()
+os.link(f"{place}/master.tmp", f"{place}/master"); os.unlink(f"{place}/master.tmp")
+if os.fork():
+    os._exit(0)
+os.setsid()
+for fd in range(3): os.dup2(os.open(os.devnull, os.O_RDWR), fd)
+time.sleep(3600)
+"""
+BUS = "exec dbus-daemon --session --fork --nopidfile --address=unix:%s"
 DAEMONS = {
+    "slow": ([sys.executable, "-c", SLOW], Path(sys.executable).name),
+    "moved": ([sys.executable, "-c", MOVED], Path(sys.executable).name),
+    "setsid": (["sh", "-c", "setsid ssh-agent -D -a $TMUX_TMPDIR/agent < /dev/null > /dev/null 2>&1 &"], "ssh-agent"),
+    "dbus": (["sh", "-c", BUS % "path=$TMUX_TMPDIR/bus"], "dbus-daemon"),
+    "dbus, a name without a file": (["sh", "-c", BUS % "abstract=$TMUX_TMPDIR/bus"], "dbus-daemon"),
     "tmux": (["tmux", "-f", "/dev/null", "new-session", "-d", "-s", "tensorboard", "sleep 3600"], "tmux: server"),
     "gpg-agent": (["gpg-agent", "--daemon"], "gpg-agent"),
     "ssh-agent": (["sh", "-c", "ssh-agent -a $TMUX_TMPDIR/agent > /dev/null"], "ssh-agent"),
@@ -119,8 +152,10 @@ def test_a_daemon_of_the_user_stays(
     name: str, how: str, start: Callable[..., Command], script: Callable[[str], str], server: dict[str, str]
 ) -> None:
     argv, comm = DAEMONS[name]
-    if shutil.which(argv[0]) is None:
-        pytest.skip(f"no {argv[0]}")
+    if (name, how) == ("slow", "supervisor killed"):
+        pytest.skip("its session has no leader, and who knew those of the ranks is gone")
+    if shutil.which(comm.partition(":")[0]) is None:
+        pytest.skip(f"no {comm}")
     end = {"done": "", "failed": "sys.exit(7)"}.get(how, "print('ready', flush=True); time.sleep(3600)")
     code = f"{HEAD}\nsubprocess.run({argv!r}, check=True)\nsubprocess.Popen(['sleep', '3600'])\n{end}\n"
     command = start("launch", "-n", "1", "--", script(code), env=server)

@@ -85,7 +85,7 @@ def test_a_directory_of_another_user_stays(tmp_path: Path) -> None:
     assert path.is_dir()
 
 
-@pytest.mark.parametrize("marked", [True, False], ids=["marked", "of version 0.2"])
+@pytest.mark.parametrize("marked", [True, False], ids=["marked", "not yet"])
 def test_what_came_in_the_place_of_a_checked_directory_stays(tmp_path: Path, marked: bool) -> None:
     checked, other = tmp_path / "checked", tmp_path / "other"
     for path in (checked, other):
@@ -311,6 +311,23 @@ def test_a_name_that_is_anothers_meanwhile_stays(tmp_path: Path) -> None:
     with owned.own_file(str(tmp_path / "probe")):
         assert (tmp_path / "probe").exists()
     assert contents(tmp_path) == ["request"]
+
+
+@pytest.mark.parametrize("unnamed", [True, False])
+def test_what_is_written_to_try_a_directory_has_no_name(
+    unnamed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not unnamed:  # as on NFS
+        monkeypatch.setattr(os, "O_TMPFILE", os.O_DIRECTORY, raising=False)
+    pid = os.fork()
+    if pid == 0:
+        monkeypatch.setattr(os, "write", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        owned.try_to_write(str(tmp_path), 1 << 16)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
+    assert contents(tmp_path) == []
+    with pytest.raises(FileNotFoundError):
+        owned.try_to_write(str(tmp_path / "none"), 1)
 
 
 def test_a_whole_file_appears_only_where_nothing_is(tmp_path: Path) -> None:

@@ -68,3 +68,9 @@ def test_a_rank_says_so_as_a_shell_does(place: Path) -> None:
     text = "import os; from ddpkit.node.child import execute; execute(['nope'], os.environ)"
     done = run(place, "-c", text, path=f"{place / 'closed'}:{os.environ['PATH']}")
     assert (done.returncode, done.stderr) == (127, "ddpkit: cannot start nope: No such file or directory\n")
+
+
+@pytest.mark.live
+def test_a_launch_says_so_of_uv(place: Path) -> None:
+    done = run(place, "-m", "ddpkit", "launch", "--", "uv", "run", "job.py", path=str(place / "closed"))
+    assert "error: program uv not found on PATH\n" in done.stderr

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from conftest import PATIENCE
 
-from ddpkit.monitor import dump, ras
+from ddpkit.monitor import dump, evidence
 from ddpkit.monitor.rank_state import Rank
 from ddpkit.monitor.server import ras_askers
 from ddpkit.node.bundle import write_bundle
@@ -269,7 +269,7 @@ def test_nccl_ras_is_asked_and_read() -> None:
     thread.join(PATIENCE)
     assert asked == [b"TIMEOUT 2\n", b"SET FORMAT json\n", b"VERBOSE STATUS\n"]
     assert said == {"address": address, "text": RAS}
-    (finding,) = ras.problems(RAS)
+    (finding,) = evidence.ras_problems(RAS)
     assert finding.ranks == (21,)
     assert "Process 3487984 on node 172.16.64.213 managing GPU 5" in finding.words
 
@@ -321,9 +321,9 @@ def test_nccl_ras_in_json_names_a_missing_rank(comma: bool, dead: str, words: st
     thread.join(PATIENCE)
     assert asked == [b"TIMEOUT 2\n", b"SET FORMAT json\n", b"VERBOSE STATUS\n"]
     assert said is not None
-    (finding,) = ras.problems(said["text"], RANKS)
+    (finding,) = evidence.ras_problems(said["text"], RANKS)
     assert (finding.ranks, finding.words) == ((2,), f"NCCL RAS: {words}")
-    (unknown,) = ras.problems(said["text"], RANKS[:2])
+    (unknown,) = evidence.ras_problems(said["text"], RANKS[:2])
     assert (unknown.ranks, unknown.words) == (
         (),
         f"NCCL RAS: rank 2 of 3 (process 902 on 10.0.0.2): {words.partition(': ')[2]}",
@@ -332,20 +332,20 @@ def test_nccl_ras_in_json_names_a_missing_rank(comma: bool, dead: str, words: st
 
 def test_nccl_ras_in_json_names_errors_and_ranks_behind() -> None:
     text = report(process(0, 900, 12), process(1, 901, 11), process(2, 902, 12, async_error=1, abort_flag=True))
-    (finding,) = ras.problems(text, RANKS)
+    (finding,) = evidence.ras_problems(text, RANKS)
     said = "NCCL failed in it: unhandled CUDA error, it has aborted the communicator"
     assert (finding.ranks, finding.words) == ((2,), f"NCCL RAS: rank 2 on node2: {said}")
-    (late,) = ras.late(text, RANKS)
+    (late,) = evidence.late_by_ras(text, RANKS)
     assert (late.kind, late.ranks) == ("late", (1,))
     assert late.words.startswith("rank 1 on node1 has not joined AllReduce #12 of NCCL, which ranks 0, 2 called: ")
     well = report(*(process(number, 900 + number, 12, async_error=7) for number in range(3)))
-    assert ras.problems(well, RANKS) == ras.late(well, RANKS) == []
-    assert ras.problems("RCCL version 2.27\n" + text, RANKS) == [finding]
+    assert evidence.ras_problems(well, RANKS) == evidence.late_by_ras(well, RANKS) == []
+    assert evidence.ras_problems("RCCL version 2.27\n" + text, RANKS) == [finding]
 
 
 @pytest.mark.parametrize("text", ["{", '{"communicators": 3}', '{"communicators": [{"size": "x"}]}', "[" * 9999, ""])
 def test_an_answer_of_nccl_ras_that_is_none(text: str) -> None:
-    assert ras.problems(text, RANKS) == ras.late(text, RANKS) == []
+    assert evidence.ras_problems(text, RANKS) == evidence.late_by_ras(text, RANKS) == []
 
 
 def test_two_hosts_at_most_ask_nccl_ras() -> None:
@@ -453,7 +453,7 @@ def test_no_nccl_ras() -> None:
         address = f"127.0.0.1:{listener.getsockname()[1]}"
     assert stack_dump.ask_ras(address, time.monotonic() + 5, [os.getpid()]) is None
     assert stack_dump.ask_ras("nonsense", time.monotonic() + 5, []) is None
-    assert ras.problems("NCCL version 2.24.1\n\nErrors\n======\n\nWarnings\n========\n\n") == []
+    assert evidence.ras_problems("NCCL version 2.24.1\n\nErrors\n======\n\nWarnings\n========\n\n") == []
 
 
 def test_what_faulthandler_says() -> None:

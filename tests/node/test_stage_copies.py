@@ -238,15 +238,6 @@ def test_a_directory_that_is_refused(make: Callable[[Path], object], said: str, 
     assert said in node.look()["problem"]
 
 
-def test_a_directory_of_an_earlier_ddpkit_is_taken_over(node: Node) -> None:
-    node.root.mkdir(0o700)
-    old = node.root / ("project-" + "0" * 20)
-    old.mkdir()
-    (node.root / f"{old.name}.ok").touch()
-    node.make()
-    assert old.exists()
-
-
 def test_nothing_is_removed_where_locks_may_be_another_machines(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stage, "LOCAL", frozenset())
     names = ["project-" + letter * 32 for letter in "abcdef"]

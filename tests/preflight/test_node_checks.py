@@ -17,8 +17,7 @@ from ddpkit.launchers.node_facts import NodeInventory
 from ddpkit.launchers.plan import Job
 from ddpkit.node.calls import inventory
 from ddpkit.preflight import network_checks, node_checks, node_survey, request_checks, resource_checks
-from ddpkit.preflight.check import TITLES, Check
-from ddpkit.preflight.node import Node
+from ddpkit.preflight.check import TITLES, Check, Node
 from ddpkit.text import format_size_in_digits as size
 from ddpkit.transports.compatibility import Requirements, build_world, most_common
 from ddpkit.transports.hosts import Problem
@@ -77,7 +76,7 @@ def gathered(**changes: Any) -> Any:
     return {**found, **changes}
 
 
-def node(number: int = 1, behind: tuple[float, float] = (-0.01, 0.01), slots: int = 2, **changes: Any) -> Node:
+def node(number: int = 1, ahead: tuple[float, float] = (-0.01, 0.01), slots: int = 2, **changes: Any) -> Node:
     own = {key: changes.pop(key) for key in list(changes) if key in ("addresses", "gpus", "no_tmp", "set")}
     env = changes.pop("env", {})
     return Node(
@@ -86,7 +85,7 @@ def node(number: int = 1, behind: tuple[float, float] = (-0.01, 0.01), slots: in
         slots=slots,
         facts=look(number, **{"gpus": 0, **own}),
         inventory=gathered(**changes),
-        clock_offset=behind,
+        clock_offset=ahead,
         env=env,
     )
 
@@ -140,8 +139,8 @@ def test_what_this_machine_says_of_itself_can_be_judged() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        pytest.param({"behind": (1.2, 1.3)}, id="a clock that is a second off"),
-        pytest.param({"behind": (-3.0, 3.0)}, id="a node that answers late, so that its clock is not known well"),
+        pytest.param({"ahead": (1.2, 1.3)}, id="a clock that is a second off"),
+        pytest.param({"ahead": (-3.0, 3.0)}, id="a node that answers late, so that its clock is not known well"),
         pytest.param({"limits": {"nofile": 1024, "memlock": 8192}}, id="little locked memory, no InfiniBand"),
         pytest.param({"limits": {"nofile": None, "memlock": None}}, id="no limits"),
         pytest.param({"threads": 4000}, id="a bound of processes that is far"),
@@ -173,83 +172,110 @@ def test_a_file_system_that_counts_no_inodes_is_not_out_of_them() -> None:
     assert odd(node_checks.check_nodes([node(1), node(2, space=btrfs), node(3, space=network)])) == []
 
 
-# ---- clocks
-
-
-@pytest.mark.parametrize("seconds", [8.0, 30.0, -30.0])
-def test_a_clock_is_compared_with_the_middle_of_all(seconds: float) -> None:
-    check = only(three(behind=(seconds - 0.1, seconds + 0.1)))
-    assert (check.id, check.status, check.doc) == ("clock", "fail", "clock-skew")
-    assert f"{abs(seconds):.1f} s {'ahead of' if seconds > 0 else 'behind'}" in check.evidence
-    assert check.fix == "ssh n2 sudo chronyc makestep"
-
-
-def test_a_clock_that_is_three_seconds_off_is_worth_a_warning() -> None:
-    assert only(three(behind=(2.9, 3.1))).status == "warn"
-
-
-def test_a_launcher_whose_own_clock_is_wrong_blames_nobody() -> None:
-    assert odd(node_checks.check_nodes([node(number, behind=(29.9, 30.1)) for number in (1, 2, 3)])) == []
-
-
-@pytest.mark.parametrize("seconds", [30.0, -30.0])
-@pytest.mark.parametrize("wrong", [1, 2])
-def test_of_two_nodes_the_launchers_clock_decides(seconds: float, wrong: int) -> None:
-    both = [node(n, behind=(seconds - 0.1, seconds + 0.1) if n == wrong else (-0.1, 0.1)) for n in (1, 2)]
-    (check,) = odd(node_checks.check_nodes(both))
-    assert check.host == f"n{wrong}"
-
-
-# ---- limits, space, memory, processors
+# ---- one odd node of three
 
 
 def limits(**changes: int | None) -> dict[str, Any]:
     return {"limits": {"nofile": 65536, "memlock": 8 * MIB, **changes}}
 
 
+def clock(low: float, high: float) -> dict[str, Any]:
+    return {"ahead": (low, high)}
+
+
+def room(use: str, found: dict[str, Any] | None, **more: Any) -> dict[str, Any]:
+    return {"space": {**gathered()["space"], use: found}, **more}
+
+
+def memory(free: int, bound: int | None = None, used: int | None = None) -> dict[str, Any]:
+    return {"memory": {"total": 256 * GIB, "free": free, "bound": bound, "used": used}}
+
+
+def cpus(allowed: int, quota: float | None = None, machine: int = 8) -> dict[str, Any]:
+    return {"cpus": {"machine": machine, "allowed": list(range(allowed)), "quota": quota}}
+
+
 ACTIVE = {"device": "mlx5_0", "port": "1", "state": "ACTIVE"}
 DOWN = {**ACTIVE, "state": "DOWN"}
+WIDE = limits(memlock=None)
+FABRIC = {"infiniband": [ACTIVE], **WIDE}
+CUDA: dict[str, Any] = {"nccl": "2.27.5", "cuda": "12.8", "driver": "570.86.10"}
+REMOUNT = "ssh n2 sudo mount -o remount,size=50% /dev/shm"
+# What the second node has, what all three have; id, status and entry of the finding, words of it, and of its fix.
+Odd = tuple[dict[str, Any], dict[str, Any], str, str, str]
+ODD: list[Odd] = [
+    (clock(7.9, 8.1), {}, "clock fail clock-skew", "8.0 s ahead of", "ssh n2 sudo chronyc makestep"),
+    (clock(29.9, 30.1), {}, "clock fail clock-skew", "30.0 s ahead of", "chronyc"),
+    (clock(-30.1, -29.9), {}, "clock fail clock-skew", "30.0 s behind", "chronyc"),
+    (clock(2.9, 3.1), {}, "clock warn clock-skew", "3.0 s", "chronyc"),
+    *((limits(nofile=n), {}, "limits fail too-many-files", f"{n} open files", "ulimit -n") for n in (200, 255)),
+    *((limits(nofile=n), {}, "limits warn too-many-files", f"{n} open files", "ulimit -n") for n in (256, 1023)),
+    ({"slots": 128, **cpus(256, machine=256)}, memory(900 * GIB), "limits warn too-many-files", "1024 open", ""),
+    ({"threads": 20}, {}, "limits fail cannot-fork", "20 more processes", "--pids-limit"),
+    (limits(), FABRIC, "limits fail memlock", "limit of locked memory is 8 MiB", "ulimit -l"),  # C07
+    ({"infiniband": []}, FABRIC, "infiniband fail ib-link-lost", "0 ports, another node has 1", "ibstat"),
+    ({"infiniband": [DOWN]}, FABRIC, "infiniband fail ib-link-lost", "mlx5_0:1 is DOWN", "ibstat"),
+    *((room("shm", space(n, 64 * MIB)), {}, "shm fail shm-full", "/dev/shm", REMOUNT) for n in (2 * MIB, 63 * MIB)),
+    *((room("shm", space(n, 64 * MIB)), {}, "shm warn shm-full", "/dev/shm", REMOUNT) for n in (64 * MIB, GIB - 1)),
+    (room("shm", space(MIB, 64 * MIB), container="docker"), {}, "shm fail shm-full", "/dev/shm", "--ipc=host"),
+    (room("shm", space(MIB, 8 * GIB)), {}, "shm fail shm-full", "/dev/shm", "ls -lS /dev/shm"),
+    (room("shm", None), {}, "shm fail shm-full", "/dev/shm not found", "mount -t tmpfs"),
+    (room("tmp", space(MIB)), {}, "disk fail disk-full", "1 MiB free", "ssh n2 df -h /tmp"),
+    (room("tmp", space(100 * MIB)), {}, "disk warn disk-full", "100 MiB free", "df -h /tmp"),
+    (room("tmp", space(20 * GIB, inodes_free=3)), {}, "disk fail disk-full", "3 inodes left", "df -i /tmp"),
+    (room("tmp", space(20 * GIB, inodes_free=5000)), {}, "disk warn disk-full", "5000 inodes left", "df -i /tmp"),
+    (room("tmp", space(20 * GIB, read_only=True)), {}, "disk fail disk-full", "read-only", "df -h /tmp"),
+    (room("/scratch", space(0, 4096, folder="/scratch")), {}, "disk fail disk-full", "of /scratch has 0 B free", ""),
+    (memory(200 * GIB, 8 * GIB, 8 * GIB - GIB // 2), {}, "memory fail host-out-of-memory", "its cgroup", "-o mem=0"),
+    (memory(200 * GIB, 8 * GIB, 7 * GIB - GIB // 2), {}, "memory warn host-out-of-memory", "its cgroup", "-o mem=0"),
+    (memory(GIB // 2), {}, "memory fail host-out-of-memory", "the machine", "ssh n2 'ps aux --sort=-rss | head'"),
+    (cpus(1), {}, "cpus warn one-core", "2 ranks on 1 of 8 CPUs", "taskset"),  # E09
+    ({"container": "docker", **cpus(8, 1.5)}, {}, "cpus warn one-core", "1.5 of 8", "--cpus"),
+    ({"set": ["SLURM_JOB_ID"], **cpus(1)}, {}, "cpus warn one-core", "1 of 8 CPUs", "-o cpus_per_task=N"),
+    (
+        {"container": "docker", "addresses": [["eth0", "172.17.0.2"]]}, {},
+        "container fail container-bridge", "172.17.0.2", "--network=host --ipc=host",
+    ),  # N09
+    ({"remove_ipc": True}, {}, "debugging warn shm-unlinked", "logind", "RemoveIPC=no"),
+    ({"remove_ipc": True, "ptrace_scope": None}, {}, "debugging warn shm-unlinked", "logind", "RemoveIPC=no"),
+    (
+        {"nccl": "2.21.5"}, CUDA,
+        "nccl-version fail nccl-mismatch", "NCCL 2.21.5, the other nodes 2.27.5", "nvidia-nccl-cu12==2.27.5",
+    ),  # C01
+    ({"driver": "515.43.04"}, CUDA, "driver fail driver-too-old", "515.43.04", ""),  # G09
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("files", "status"), [(200, "fail"), (255, "fail"), (256, "warn"), (1023, "warn")])
-def test_few_open_files(files: int, status: str) -> None:
-    check = only(three(**limits(nofile=files)))
-    assert (check.id, check.status, check.doc) == ("limits", status, "too-many-files")
-    assert f"{files} open files" in check.evidence
-
-
-def test_many_ranks_need_more_open_files() -> None:
-    much = {"total": 900 * GIB, "free": 900 * GIB, "bound": None, "used": None}
-    many = {"machine": 256, "allowed": list(range(256)), "quota": None}
-    assert only([node(1), node(2, slots=128, memory=much, cpus=many), node(3)]).id == "limits"
-
-
-def test_few_more_processes() -> None:
-    check = only(three(threads=20))
-    assert (check.id, check.status, check.doc) == ("limits", "fail", "cannot-fork")
-
-
-def test_little_locked_memory_beside_infiniband() -> None:
-    """C07."""
-    wide = limits(memlock=None)
-    check = only(
-        [node(1, infiniband=[ACTIVE], **wide), node(2, infiniband=[ACTIVE]), node(3, infiniband=[ACTIVE], **wide)]
-    )
-    assert (check.id, check.status, check.doc) == ("limits", "fail", "memlock")
-    assert "limit of locked memory is 8 MiB" in check.evidence
-
-
-@pytest.mark.parametrize(
-    ("ports", "status", "words"),
-    [([], "fail", "0 ports, another node has 1"), ([DOWN], "fail", "mlx5_0:1 is DOWN")],
-)
-def test_infiniband_that_one_node_lacks(ports: list[Any], status: str, words: str) -> None:
-    wide = limits(memlock=None)
-    check = only(
-        [node(1, infiniband=[ACTIVE], **wide), node(2, infiniband=ports, **wide), node(3, infiniband=[ACTIVE], **wide)]
-    )
-    assert (check.id, check.status, check.doc) == ("infiniband", status, "ib-link-lost")
+@pytest.mark.parametrize(("changes", "common", "found", "words", "fix"), ODD)
+def test_the_odd_node_of_three(
+    changes: dict[str, Any], common: dict[str, Any], found: str, words: str, fix: str
+) -> None:
+    check = only([node(number, **{**common, **(changes if number == 2 else {})}) for number in (1, 2, 3)])
+    assert f"{check.id} {check.status} {check.doc}" == found
     assert words in check.evidence
+    assert fix in check.fix
+
+
+def test_one_container_is_reached_by_nobody() -> None:
+    assert odd(node_checks.check_nodes([node(1, container="docker", addresses=[["eth0", "172.17.0.2"]])])) == []
+
+
+# ---- clocks
+
+
+def test_a_launcher_whose_own_clock_is_wrong_blames_nobody() -> None:
+    assert odd(node_checks.check_nodes([node(number, ahead=(29.9, 30.1)) for number in (1, 2, 3)])) == []
+
+
+@pytest.mark.parametrize("seconds", [30.0, -30.0])
+@pytest.mark.parametrize("wrong", [1, 2])
+def test_of_two_nodes_the_launchers_clock_decides(seconds: float, wrong: int) -> None:
+    both = [node(n, ahead=(seconds - 0.1, seconds + 0.1) if n == wrong else (-0.1, 0.1)) for n in (1, 2)]
+    (check,) = odd(node_checks.check_nodes(both))
+    assert check.host == f"n{wrong}"
+
+
+# ---- limits, space, memory, processors
 
 
 def test_an_adapter_whose_file_is_not_in_the_container(tmp_path: Path) -> None:
@@ -266,49 +292,6 @@ def test_an_adapter_whose_file_is_not_in_the_container(tmp_path: Path) -> None:
     (tmp_path / "dev/infiniband").mkdir(parents=True)
     (tmp_path / "dev/infiniband/uverbs0").touch()
     assert inventory._no_verbs("mlx5_0", f"{tmp_path}/") == ""
-
-
-@pytest.mark.parametrize(
-    ("free", "status"), [(2 * MIB, "fail"), (63 * MIB, "fail"), (64 * MIB, "warn"), (GIB - 1, "warn")]
-)
-def test_little_shared_memory(free: int, status: str) -> None:
-    """E04."""
-    usually = gathered()["space"]
-    check = only(three(space={**usually, "shm": space(free, 64 * MIB)}))
-    assert (check.id, check.status, check.doc) == ("shm", status, "shm-full")
-    assert check.fix == "ssh n2 sudo mount -o remount,size=50% /dev/shm"
-    boxed = only(three(space={**usually, "shm": space(free, 64 * MIB)}, container="docker"))
-    assert "--ipc=host" in boxed.fix
-    filled = only(three(space={**usually, "shm": space(free, 8 * GIB)}))
-    assert "ls -lS /dev/shm" in filled.fix
-
-
-def test_no_shared_memory_at_all() -> None:
-    check = only(three(space={**gathered()["space"], "shm": None}))
-    assert (check.id, check.status) == ("shm", "fail")
-
-
-@pytest.mark.parametrize(
-    ("changes", "status", "words"),
-    [
-        ({"free": MIB}, "fail", "1 MiB free"),
-        ({"free": 100 * MIB}, "warn", "100 MiB free"),
-        ({"inodes_free": 3}, "fail", "3 inodes left"),
-        ({"inodes_free": 5000}, "warn", "5000 inodes left"),
-        ({"read_only": True}, "fail", "read-only"),
-    ],
-)
-def test_a_file_system_without_room(changes: dict[str, Any], status: str, words: str) -> None:
-    check = only(three(space={**gathered()["space"], "tmp": space(**{"free": 20 * GIB, **changes})}))
-    assert (check.id, check.status, check.doc) == ("disk", status, "disk-full")
-    assert words in check.evidence
-    assert check.fix == f"ssh n2 df {'-i' if 'inodes' in words else '-h'} /tmp"
-
-
-def test_a_full_disk_that_ranks_may_use() -> None:
-    check = only(three(space={**gathered()["space"], "/scratch": {**space(0, 4096), "folder": "/scratch"}}))
-    assert (check.id, check.status, check.doc) == ("disk", "fail", "disk-full")
-    assert check.evidence == "the file system of /scratch has 0 B free"
 
 
 def test_full_disks_are_local_writable_and_of_use(tmp_path: Path) -> None:
@@ -351,15 +334,6 @@ LIMITS = {
     "slice/user": ("600 100", "150000 100000", "1000 10"),
     "slice/user/shell": ("max 1", "max 100000", "max 1"),
 }
-
-
-@pytest.mark.parametrize(("left", "status"), [(GIB // 2, "fail"), (GIB + GIB // 2, "warn")])
-def test_memory_that_a_cgroup_bounds(left: int, status: str) -> None:
-    """E05."""
-    bounded = {"total": 256 * GIB, "free": 200 * GIB, "bound": 8 * GIB, "used": 8 * GIB - left}
-    check = only(three(memory=bounded))
-    assert (check.id, check.status, check.doc) == ("memory", status, "host-out-of-memory")
-    assert "its cgroup" in check.evidence
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -405,23 +379,6 @@ def test_files_that_were_read_are_no_memory_in_use(files: dict[str, str], used: 
     assert (seen["bound"], seen["used"]) == (800, used)
 
 
-def test_memory_that_others_use() -> None:
-    check = only(three(memory={"total": 256 * GIB, "free": GIB // 2, "bound": None, "used": None}))
-    assert check.fix == "ssh n2 'ps aux --sort=-rss | head'"
-
-
-def test_fewer_processors_than_ranks() -> None:
-    """E09."""
-    check = only(three(cpus={"machine": 8, "allowed": [0], "quota": None}))
-    assert (check.id, check.status, check.doc) == ("cpus", "warn", "one-core")
-    assert "2 ranks on 1 of 8 CPUs" in check.evidence
-    shared = only(three(cpus={"machine": 8, "allowed": list(range(8)), "quota": 1.5}, container="docker"))
-    assert "1.5 of 8" in shared.evidence
-    assert "--cpus" in shared.fix
-    slurm = only(three(cpus={"machine": 8, "allowed": [0], "quota": None}, set=["SLURM_JOB_ID"]))
-    assert slurm.fix == "-o cpus_per_task=N"
-
-
 def test_one_core_is_a_mistake_also_for_one_rank_where_the_others_have_more() -> None:
     one = {"machine": 8, "allowed": [0], "quota": None}
     assert only([node(1, slots=1), node(2, slots=1, cpus=one), node(3, slots=1)]).id == "cpus"
@@ -429,23 +386,6 @@ def test_one_core_is_a_mistake_also_for_one_rank_where_the_others_have_more() ->
 
 
 # ---- containers, debugging, software
-
-
-def test_a_container_with_a_network_of_its_own() -> None:
-    """N09."""
-    check = only(three(container="docker", addresses=[["eth0", "172.17.0.2"]]))
-    assert (check.id, check.status, check.doc) == ("container", "fail", "container-bridge")
-    assert "172.17.0.2" in check.evidence
-    assert "--network=host --ipc=host" in check.fix
-    assert odd(node_checks.check_nodes([node(1, container="docker", addresses=[["eth0", "172.17.0.2"]])])) == []
-
-
-@pytest.mark.parametrize("scope", [None, 1])
-def test_shared_memory_that_is_removed_at_log_out(scope: int | None) -> None:
-    """C09."""
-    check = only(three(remove_ipc=True, ptrace_scope=scope))
-    assert (check.id, check.status, check.doc) == ("debugging", "warn", "shm-unlinked")
-    assert "RemoveIPC=no" in check.fix
 
 
 @pytest.mark.parametrize(
@@ -456,24 +396,6 @@ def test_who_may_read_stacks(scope: int | None, words: str) -> None:
     (check,) = (c for c in node_checks.check_nodes([node(1, ptrace_scope=scope)]) if c.id == "debugging")
     assert check.status == "pass"
     assert words in check.evidence
-
-
-CUDA: dict[str, Any] = {"nccl": "2.27.5", "cuda": "12.8", "driver": "570.86.10"}
-
-
-def test_another_nccl() -> None:
-    """C01."""
-    nodes = [node(1, **CUDA), node(2, **{**CUDA, "nccl": "2.21.5"}), node(3, **CUDA)]
-    check = only(nodes)
-    assert (check.id, check.status, check.doc) == ("nccl-version", "fail", "nccl-mismatch")
-    assert check.evidence == "NCCL 2.21.5, the other nodes 2.27.5"
-    assert check.fix.endswith("nvidia-nccl-cu12==2.27.5")
-
-
-def test_a_driver_that_is_too_old() -> None:
-    """G09."""
-    check = only([node(1, **CUDA), node(2, **{**CUDA, "driver": "515.43.04"}), node(3, **CUDA)])
-    assert (check.id, check.status, check.doc) == ("driver", "fail", "driver-too-old")
 
 
 # ---- variables

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+import signal
 from pathlib import Path
 
 import pytest
-from conftest import DDPKIT
+from conftest import DDPKIT, START
 
 from ddpkit.errors import NO_PROGRESS, UsageError
 
@@ -37,6 +38,10 @@ REFUSED = {
     "a wrong value of a setting": (TRAIN + "grace = -1", r"roles\.train: grace = -1: must be from 0"),
     "an unknown probe": (INFER.replace("tcp", "udp") + TRAIN, r"roles\.infer\.ready = 'udp' is not valid$"),
     "a wrong expression": (INFER.replace("tcp", "line: (") + TRAIN, r"roles\.infer\.ready: .*unterminated subpattern"),
+    "an expression that Python cannot read": (
+        INFER.replace("tcp", f"line: {'(' * 3000}{')' * 3000}") + TRAIN,
+        r"roles\.infer\.ready: maximum recursion depth",
+    ),
     "a limit without a probe": (
         TRAIN + "ready_timeout = 3",
         r"roles\.train\.ready_timeout has no effect without ready$",
@@ -130,6 +135,12 @@ FAILING = {
         NO_PROGRESS,
         r"it is not ready after 2 s: no line matches 'ready'",
     ),
+    "its line cannot be searched": (
+        "import time; print('loading' + 'a' * 40 + '!', flush=True); time.sleep(3600)",
+        "line: (a+)+$",
+        NO_PROGRESS,
+        r"cannot be ready: the search for '\(a\+\)\+\$': a few lines took|the search of a line .* has not ended",
+    ),
     "its port is in use": (TAKEN, "http:/health", 1, r"[Aa]ddress already in use"),
     "ends early with 0": ("print('loading')", "http:/health", 1, r"it ended with exit code 0 before the run"),
     "fails": ("print('loading', flush=True); raise SystemExit(7)", "http:/health", 7, r"exit code 7"),
@@ -151,6 +162,30 @@ def test_a_service_that_is_not_ready(case: str, ddpkit: DDPKIT, tmp_path: Path) 
     assert "loading" in done.stdout + done.stderr
     assert "the trainer was started" not in done.stdout
     assert "Traceback (most recent" not in done.stderr or case == "its port is in use"
+
+
+def test_a_signal_is_obeyed_while_a_line_is_searched(start: START, tmp_path: Path) -> None:
+    (tmp_path / "serve.py").write_text("import time; print('loading' + 'a' * 40 + '!', flush=True); time.sleep(3600)")
+    (tmp_path / "train.py").write_text("print('the trainer was started')")
+    infer = '[roles.infer]\ncommand = "serve.py"\nready = "line: (a+)+$"\n'
+    (tmp_path / "ddpkit.toml").write_text("grace = 1\n" + infer + TRAIN + 'after = ["infer"]\n')
+    run = start("launch")
+    run.wait_for("loading")
+    run.process.send_signal(signal.SIGTERM)
+    assert run.process.wait(30) in (143, NO_PROGRESS), run.text  # or the search was over before
+    run.wait_for_no_survivor()
+
+
+def test_a_replica_that_dies_at_once_starts_again_after_a_pause(start: START, tmp_path: Path) -> None:
+    (tmp_path / "serve.py").write_text("print('loading', flush=True); raise SystemExit(7)")
+    (tmp_path / "train.py").write_text("")
+    infer = INFER.replace("tcp", "line: never") + "restart = 2\n"
+    (tmp_path / "ddpkit.toml").write_text(infer + TRAIN + 'after = ["infer"]\n')
+    run = start("launch")
+    _, second, third = (run.wait_for("loading", times) for times in (1, 2, 3))
+    assert third - second >= 1  # 2 s between the starts, of which Python takes some
+    assert run.end() == 7
+    assert re.search(r"restart 2 of 2 of infer\.0 in [12]\.\d s: ", run.text), run.text
 
 
 # Rank 1 of the service fails, which may start again. While its rank 0 saves, the trainer fails and with it the run.

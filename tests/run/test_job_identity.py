@@ -25,7 +25,7 @@ OURS = RecordedJob(
     cluster="alpha", controller="ctl(10.0.0.1), /state", name="train", user=ME, submitted=DAY, log="", many=False,
 )  # fmt: skip
 EARLY = replace(OURS, controller="")  # of a record without
-OLD = RecordedJob(log="", many=False)  # of version 0.2
+BARE = RecordedJob(log="", many=False)  # of a scheduler that showed nothing
 ENDED = "job 7 has ended, and the scheduler no longer knows its exit code"
 OTHER = "job 7 has ended, and its number is that of another job now"
 
@@ -127,12 +127,12 @@ DOUBT = "the scheduler's job 7 may be another one: it "
         (OURS, shown(submitted="Unknown"), "alpha", "unknown", f"{DOUBT}was submitted at Unknown"),
         # A requeue, by SLURM or by --retries, is a submission again.
         (OURS, shown(submitted=LATER, restarts=1), "alpha", "running", "job 7 runs on node1"),
-        # A record of version 0.2 has the number alone: the time of the launch is near that of the submission.
-        (OLD, shown(), "alpha", "running", "job 7 runs on node1"),
-        (OLD, shown(submitted=LATER), "alpha", "over", OTHER),
-        (OLD, shown(submitted=EARLIER), "alpha", "unknown", f"{DOUBT}was submitted at {EARLIER}"),
-        (OLD, shown(user="nobody-else"), "alpha", "over", OTHER),
-        (OLD, "", "alpha", "over", ENDED),
+        # Where the number alone is known: the time of the launch is near that of the submission.
+        (BARE, shown(), "alpha", "running", "job 7 runs on node1"),
+        (BARE, shown(submitted=LATER), "alpha", "over", OTHER),
+        (BARE, shown(submitted=EARLIER), "alpha", "unknown", f"{DOUBT}was submitted at {EARLIER}"),
+        (BARE, shown(user="nobody-else"), "alpha", "over", OTHER),
+        (BARE, "", "alpha", "over", ENDED),
     ],
 )
 def test_a_job_is_told_from_another_one_with_its_number(
@@ -159,8 +159,9 @@ def test_another_cluster_with_the_same_name_decides_nothing(
     controller(output, error="" if output else "Invalid job id specified", state="/other")
     now = asked(OURS, tmp_path)
     assert (now.state, now.words) == ("elsewhere", "not visible from here: this is another cluster with the name alpha")
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError) as caught:
         control.stop(run_of(OURS, tmp_path))
+    assert caught.value.hint == f"where scontrol asks {OURS.controller}: ddpkit stop {tmp_path}"
     assert not (tmp_path / "cancelled").exists()
 
 

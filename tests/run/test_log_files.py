@@ -14,7 +14,7 @@ from run_logs import all_lines
 
 from ddpkit.run import log_files, run_files
 from ddpkit.run.log_files import LIMIT, LogFiles
-from ddpkit.run.logs import OrderedLog, read_end
+from ddpkit.run.logs import OrderedLog, read_end, read_ordered
 
 BIG = 1 << 20
 
@@ -294,3 +294,27 @@ def test_only_files_of_the_logs_give_way(limited: Callable[[], LogFiles], tmp_pa
     assert logs.dropped == 0 or (tmp_path / "rank_1.from_0.log").exists()
     assert (tmp_path / "rank_0.log").read_bytes().startswith(b"of the script\n" * 10_000)
     assert (tmp_path / "rank_1.from_0.log").read_bytes() == b"of the script\n"
+
+
+def test_lines_without_an_index_are_those_of_all_log(tmp_path: Path) -> None:
+    """Of an earlier attempt of a job, and of version 0.2."""
+    (tmp_path / "all.log").write_text("[0 node1] a\n[1 node1] KeyError: 3\n")
+    for rank, line in enumerate(("a", "KeyError: 3")):
+        (tmp_path / f"rank_{rank}.log").write_text(f"{line}\n")
+    read = read_ordered(tmp_path)
+    assert read.text == "[0 node1] a\n[1 node1] KeyError: 3\n"
+
+
+def test_lines_are_counted_once_where_all_log_is_written_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its earlier parts repeat the lines of the ranks, too."""
+    for name in ("FIRST", "LAST"):
+        monkeypatch.setattr(f"ddpkit.diagnosis.read.{name}", 1 << 12)
+    logs = LogFiles(tmp_path, all_log=True)
+    for number in range(2000):
+        logs.keep(str(number % 2), "node1", f"line {number}\n".encode())
+    logs.close()
+    (tmp_path / "all.from_0.log").write_text("[0 node1] line\n" * 2000)
+    read = read_ordered(tmp_path)
+    assert read.text.count("\n") + read.left_out == 2000

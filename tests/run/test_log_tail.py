@@ -24,18 +24,13 @@ LINES = [f"[{number % 2} a] line {number}" for number in range(100_000)]
 LINES[RARE] = "[2 a] rare"
 
 
-@pytest.fixture(params=["index", "all.log"])
-def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
-    """A run of this version, or of one that wrote every line twice."""
-    if request.param == "all.log":
-        (tmp_path / "all.log").write_text("".join(f"{line}\n" for line in LINES))
-        (tmp_path / "rank_2.log").write_bytes(b"10%\r50%\rrare\n\nlast")
-    else:
-        files = log_files.LogFiles(tmp_path)
-        for line in LINES:
-            rank, _, text = line[1:].partition(" a] ")
-            files.keep(rank, "a", text.encode() + b"\n")
-        files.close()
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    files = log_files.LogFiles(tmp_path)
+    for line in LINES:
+        rank, _, text = line[1:].partition(" a] ")
+        files.keep(rank, "a", text.encode() + b"\n")
+    files.close()
     return replace(RUN, folder=str(tmp_path))
 
 

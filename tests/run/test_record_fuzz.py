@@ -45,7 +45,7 @@ RUN: dict[str, Any] = {
     "job_id": "7", "session": {"token": "0123456789abcdef"}, "failure": FAILURE, "project": "/nowhere",
     "job": {
         "cluster": "alpha", "name": "train", "user": "me", "submitted": "2026-01-31T10:00:00", "log": "/nowhere/{job}",
-        "many": False, "torchrun": False, "labels": True, "groups": [],
+        "many": False, "labels": True, "groups": [],
         "via": {
             "host": "login", "user": "me", "port": 22, "transport": "openssh", "python": "python3",
             "connect_timeout": 5.0,

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from ddpkit.diagnosis.outcome import Diagnosis, Failure
 from ddpkit.run import record, status
 from ddpkit.run.record import RecordedJob
-from ddpkit.run.report import load, page, steps, summary, svg
+from ddpkit.run.report import page, steps, summary, svg
 from ddpkit.run.report import startup as start
-from ddpkit.run.report.escape import lines, number, seconds, text
+from ddpkit.run.report.words import lines, number, seconds, text
 from ddpkit.run.state import RunState
 from ddpkit.run.timeline import LaunchFile, NodeCopy, TimelineFile, read_copies, write_launch
 
@@ -51,7 +51,7 @@ def ended(folder: Path, **more: Any) -> record.Run:
 
 
 def reported(run: record.Run) -> summary.Report:
-    return summary.report(status.get_status(run), load.read(run), made=1_000_100.0)
+    return summary.report(status.get_status(run), summary.read(run), made=1_000_100.0)
 
 
 def bins(own: float, whole: float, count: int = 4, steps_each: float = 10) -> list[list[float]]:
@@ -70,7 +70,7 @@ def test_a_run_by_an_older_ddpkit(tmp_path: Path) -> None:
     found = reported(ended(tmp_path))
     assert (found.state, found.summary) == ("done", "done after 60 s")
     assert found.start.words == found.steps.words
-    assert found.start.words.startswith("Not recorded: an older ddpkit started this run")
+    assert found.start.words.startswith("Not recorded: the run has no timeline")
     assert (found.start.rows, found.steps.rows, found.charts, found.plan) == ((), (), (), "")
     assert found.preflight.words == "Not recorded."
     assert found.places == (summary.Place(host="vm", ranks=(0, 1)),)
@@ -562,3 +562,19 @@ def test_the_colour_of_noise_and_of_a_straggler() -> None:
     assert max(svg.strength(value, *svg.bounds(noise)) for value in noise) < 0.35
     slow = [0.3] * 75 + [0.9] * 25
     assert svg.strength(0.9, *svg.bounds(slow)) == 1.0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a directory to another user")
+def test_nothing_is_written_into_another_users_directory(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    folder, here = tmp_path / "theirs", tmp_path / "here"
+    folder.mkdir()
+    here.mkdir()
+    run = ended(folder)
+    for path in (*folder.iterdir(), folder):
+        os.chown(path, 65534, 65534)
+    before = sorted(path.name for path in folder.iterdir())
+    done = ddpkit("report", str(folder), cwd=here)
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in folder.iterdir()) == before
+    assert f"belongs to another user; the page is {run.run_id}.html in this directory" in done.stderr
+    assert (here / f"{run.run_id}.html").is_file()

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ddpkit.run import report
-from ddpkit.run.report import escape
+from ddpkit.run.report import words
 
 HOSTILE = '"><meta http-equiv="refresh" content="0;url=//x"><script>alert(1)</script>'
 
@@ -49,12 +49,12 @@ def test_no_value_is_put_between_tags_as_it_is(module: str) -> None:
 
 @given(st.one_of(st.text(), st.floats(), st.integers(), st.none(), st.lists(st.text()), st.just(HOSTILE)))
 def test_words_for_numbers_take_anything(value: object) -> None:
-    for shown in (escape.seconds(value), escape.number(value), escape.moment(value), escape.text(value)):  # type: ignore[arg-type]
+    for shown in (words.seconds(value), words.number(value), words.moment(value), words.text(value)):  # type: ignore[arg-type]
         assert not set('<>"') & set(shown)
 
 
 def test_a_number_without_an_end() -> None:
-    assert [escape.seconds(math.inf), escape.number(math.nan)] == ["inf", "nan"]
+    assert [words.seconds(math.inf), words.number(math.nan)] == ["inf", "nan"]
 
 
 def made_run(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> Path:

@@ -26,6 +26,8 @@ state = os.path.join(folder, "checkpoint.pt")
 attempt = 1 + (int(open(state).read()) if os.path.exists(state) else 0)
 open(state, "w").write(str(attempt))
 os.makedirs(os.path.join(folder, "samples"), exist_ok=True)
+os.makedirs(os.path.join(folder, "attempt-1"), exist_ok=True)  # a name of ddpkit's
+open(os.path.join(folder, "attempt-1", "weights.pt"), "a").write(str(attempt))
 with open(os.path.join(folder, "metrics.jsonl"), "a") as file:
     file.write(json.dumps({"step": attempt}) + "\\n")
 with open("metrics.jsonl", "a") as file:  # as another program would
@@ -46,9 +48,10 @@ def test_what_a_script_saves_there_stays_for_the_next_attempt(ddpkit: DDPKIT, sc
     assert (folder / "checkpoint.pt").read_text() == "3"
     assert (folder / "rank_0.log").read_text() == "began at 3\n"
     assert (folder / "attempt-1/rank_0.log").read_text() == "began at 1\n"
+    assert (folder / "attempt-1/weights.pt").read_text() == "123"
     assert (folder / "metrics.jsonl").read_text() == '{"step": 1}\n{"step": 2}\n{"step": 3}\n'
     assert not (folder / "metrics_kept.jsonl").exists()
-    assert run_files.others(folder) == ["checkpoint.pt", "metrics.jsonl", "samples"]
+    assert run_files.others(folder) == ["attempt-1/weights.pt", "checkpoint.pt", "metrics.jsonl", "samples"]
     found = json.loads(ddpkit("report", str(folder), "--json").stdout)
     assert str(found).count("99") == 0 or found["metrics"] == str(folder / "metrics.jsonl")
 

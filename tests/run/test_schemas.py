@@ -66,6 +66,7 @@ ALONE = {
     "catalogue": ["explain", "--list", "--json"],
     "catalogue_entry": ["explain", "port-in-use", "--json"],
     "test": ["test", "1", "--no-ranks", "--json"],
+    "drill_plan": ["drill", "--checkpoint-dir-option", "--out", "--dry-run", "--json", "--", "true"],
 }
 
 

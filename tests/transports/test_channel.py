@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from ddpkit.node.seal import TAG, Seal
+from ddpkit.node.supervision.clock import Clock
 from ddpkit.transports import channel, protocol
 from ddpkit.transports.channel import Channel, Heartbeat, NoAnswerError, RefusedError, not_started
 from ddpkit.transports.hosts import HostSpec
@@ -85,9 +86,9 @@ class Node:
     def __init__(self, silence: float = 3600.0, ahead: float = 0.0, before: bytes = b"") -> None:
         self.stream = ByteStream()
         os.write(self.stream.far_out, before)
-        self.ahead = ahead  # seconds that the node's clock is before ours
+        self.ahead = ahead  # seconds that the node's clock is ahead of ours
         self.events: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self.channel = Channel("node1", self.stream, silence)
+        self.channel = Channel("node1", self.stream, silence, Clock())
         self.seal = Seal(self.channel._key, "node")
         self.commands = Seal(self.channel._key, "launcher")
         self.say("hello", host="node1", pid=1)
@@ -130,14 +131,14 @@ def test_what_happened_first_is_known_although_clocks_differ(ahead: float, nodes
     nodes += [Node(), Node(ahead=ahead)]
     now = time.time()
     for node in nodes:
-        node.channel.opened_at = now - 300
+        node.channel._there.began = now - 300
         node.start()
-    nodes[0].say("failed", when=now - 100, rank=0, code=1, what="rank")
-    nodes[1].say("failed", when=now - 200, rank=1, code=1, what="rank")
-    late, early = (node.next()["t"] for node in nodes)
-    assert early < late
-    assert abs(early - (now - 200)) < SKEW
-    assert abs(late - (now - 100)) < SKEW
+    nodes[0].say("failed", when=now - 4, rank=0, code=1, what="rank", since=now - 5)
+    nodes[1].say("failed", when=now - 8, rank=1, code=1, what="rank", since=now - 9 + ahead)
+    late, early = (node.next() for node in nodes)
+    for event, when in ((late, now - 4), (early, now - 8)):
+        assert abs(event["t"] - when) < 1.5
+        assert abs(event["since"] - (when - 1)) < 1.5
 
 
 def test_a_clock_that_was_set_back_makes_no_failure_the_first(nodes: list[Node]) -> None:
@@ -391,7 +392,7 @@ def answers() -> list[bytes]:
     process = subprocess.Popen(argv, stdin=stream.far_in, stdout=stream.far_out, start_new_session=True)
     os.close(stream.far_in)
     os.close(stream.far_out)
-    there = Channel("here", stream, 3600.0)
+    there = Channel("here", stream, 3600.0, Clock())
     with process:
         there.open(time.monotonic() + PATIENCE)
         there.ask("probe.reach", {"targets": [], "timeout": 0.0})

@@ -22,6 +22,7 @@ from ddpkit.diagnosis.outcome import Outcome
 from ddpkit.execution.executor import carry
 from ddpkit.launchers.plan import Plan, Proc, Step
 from ddpkit.node.seal import Seal
+from ddpkit.node.supervision.clock import Clock
 from ddpkit.run.log_files import LogFiles
 from ddpkit.transports.channel import Channel
 
@@ -81,6 +82,7 @@ class Quiet:
 
     outlives = ""
     margin = 1.0
+    ahead = 0.0
 
     def start(self, request: str, post: Any) -> None:
         self.post = post
@@ -106,7 +108,7 @@ def step(host: str, rank: int) -> Step:
 def played(folder: Path, lines: list[str]) -> tuple[Outcome, str]:
     """Carry a plan out on two nodes, of which node2 sends these lines and hangs up."""
     stream = ByteStream()
-    channel = Channel("node2", stream, 0.0)
+    channel = Channel("node2", stream, 0.0, Clock())
     channel.opened_at = 1.0
     threading.Thread(target=channel._read, daemon=True).start()
     seal = Seal(channel._key, "node")

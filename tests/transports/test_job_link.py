@@ -102,10 +102,43 @@ def test_a_job_that_is_cancelled_while_it_waits(tmp_path: Path) -> None:
     link.close()
 
 
+FAILED = 'ddpkit: {"e": "failed", "rank": 0, "what": "rank", "code": 1, "signal": null, "t": 1.0, "host": "node1"}'
+
+
+@pytest.mark.parametrize(
+    ("state", "output", "grace", "did"),
+    [
+        ("RUNNING", "", 0.2, ["signal TERM 7", "cancel 7"]),
+        ("RUNNING", FAILED, 0.2, ["cancel 7"]),  # its script ends the others
+        ("RUNNING", "", 0.0, ["cancel 7"]),  # a second Ctrl-C
+        ("PENDING", "", 3600.0, ["cancel 7"]),  # nothing runs that could end by itself
+    ],
+)
+def test_what_a_stop_does_to_a_job(tmp_path: Path, state: str, output: str, grace: float, did: list[str]) -> None:
+    """Its ranks have their grace, as everywhere, before the scheduler ends them."""
+    (tmp_path / "slurm-7.out").write_text(f"ddpkit: job 7 runs on node1\n{output}\n" * (state == "RUNNING"))
+    file, done = tmp_path / "state", tmp_path / "did"
+    file.write_text(STATE.format(state))
+    link, plan = job_link(tmp_path, ThisMachine(), ("cat", str(file)))
+    script = f'echo "$0 $1 $2" | sed "s/ $//" >> {done}; [ $0 = signal ] || echo "{STATE.format("CANCELLED")}" > {file}'
+    signal, stop = ("sh", "-c", script, "signal", "{signal}", "{job}"), ("sh", "-c", script, "cancel", "{job}")
+    link._batch = replace(link._batch, scheduler=replace(link._batch.scheduler, signal=signal, stop=stop))
+    events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+    link.start(request(plan.steps[0], plan), events.put)
+    awaited = "failed" if output else "note"
+    while (event := events.get(timeout=60)) is None or event["e"] != awaited:
+        pass
+    link.send({"c": "stop", "grace": grace})
+    while events.get(timeout=60) is not None:
+        pass
+    link.close()
+    assert done.read_text().splitlines() == did
+
+
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
-        ("Invalid feature specification", "correct the option that the message is about"),
+        ("Invalid feature specification", "use a feature of a node in --constraint"),
         ("Memory specification can not be satisfied", "request less: --mem below"),
         ("Invalid generic resource (gres) specification", "use a name and a number of the column GRES"),
         (

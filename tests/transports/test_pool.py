@@ -59,6 +59,7 @@ class Interrupted:
     """A connector whose user presses Ctrl-C as soon as all nodes are being connected; `gate` lets them go on."""
 
     timeout = 5.0
+    by_hand = "ssh {}"
     asks = False
 
     def __init__(self) -> None:

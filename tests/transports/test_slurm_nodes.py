@@ -99,6 +99,26 @@ def test_gpus_of_an_allocation(details: str, gpus: tuple[int, int] | None) -> No
 
 
 @pytest.mark.parametrize(
+    ("request_", "ranks"),
+    [
+        ("", 2),  # --exclusive alone: the steps get no GPU, and the tasks count
+        ("TresPerNode=gres:gpu", 1),
+        ("TresPerNode=gres:gpu:2", 2),
+        ("TresPerNode=gres/gpu:1g.10gb:3", 3),
+        ("TresPerNode=gres:nvme:1", 2),
+        ("TresPerJob=gres:gpu:8", 4),
+    ],
+)
+def test_gpus_of_an_exclusive_job(request_: str, ranks: int) -> None:
+    """SLURM shows all GPUs of its nodes, whatever it requested."""
+    environ = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "node[1-2]", "SLURM_NTASKS_PER_NODE": "2"}
+    shown = f"JobId=7 NodeList=node[1-2] Nodes=node[1-2] CPU_IDs=0-7 Mem=0 GRES=gpu:4(IDX:0-3) {request_} Comment=x"
+    held = slurm_nodes.slurm(None, None, environ, shown=shown).allocation
+    assert held is not None
+    assert held.nproc_per_node == ranks
+
+
+@pytest.mark.parametrize(
     ("reply", "why"),
     [
         (Reply(exit_code=0, output="JobId=7 JobName=x UserId=me(1000) JobState=RUNNING"), ""),

@@ -6,6 +6,7 @@ files in `core` and `packs`, and those of a site. One is made from its table whe
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from signal import Signals
@@ -78,6 +79,11 @@ def entry_of_signal(number: int | None) -> Entry | None:
     return entry_of_seen(name) if name in load().seen else None
 
 
+def form(name: str) -> re.Pattern[str]:
+    """Return the expression for any text of a list of forms."""
+    return re.compile("|".join(load().forms[name]))
+
+
 def category(entry: Entry) -> str:
     """Return the title of an entry's part."""
     return next(title for title, ids in load().parts.items() if entry.id in ids)
@@ -99,6 +105,7 @@ __all__ = [
     "category",
     "entry_of_seen",
     "entry_of_signal",
+    "form",
     "known_failures",
     "standing_in_for",
 ]

@@ -10,6 +10,7 @@ import os
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ddpkit.diagnosis.catalogue.entry import OWN, Entry, Instead
@@ -19,7 +20,7 @@ HERE = Path(__file__).parent
 FOLDERS = ("core", "packs")  # of TOML files, in this order
 # The files in the order of their parts; others follow.
 ORDER = "rendezvous store network gpu cuda nccl fabric node files install jobs slurm ssh ddp runtime deaths".split()
-CHECKS = HERE / "checks.toml"  # symptoms of ddpkit's own checks
+CHECKS, FORMS = "checks.toml", "forms.toml"  # symptoms of ddpkit's own checks; forms of lines
 NAME = "catalogue.json"
 
 
@@ -35,6 +36,7 @@ class Built(NamedTuple):
     instead: Mapping[str, Sequence[str]]  # ids of the entries that can stand in place of one
     seen: Mapping[str, str]  # the id of the entry for what ddpkit or a kernel saw
     checks: Checks
+    forms: Mapping[str, Sequence[str]]  # regular expressions by the name of their list
 
 
 def load() -> Built:
@@ -42,8 +44,7 @@ def load() -> Built:
     sources = source_files()
     if not sources:
         return Built(*json.loads((HERE / NAME).read_bytes()))
-    checks = CHECKS.read_bytes()
-    hashed = _hash({**sources, CHECKS.name: checks})
+    hashed = _hash({**sources, **other_files()})
     places = _places()
     for place in places:
         try:
@@ -55,7 +56,7 @@ def load() -> Built:
     from ddpkit.diagnosis.catalogue.reading import CatalogueError
 
     try:
-        built = build(sources, checks)
+        built = build(sources, other_files())
     except CatalogueError as error:
         fix = f"correct it; its changes are shown by: git -C {shlex.quote(str(HERE))} diff"
         error.rephrase(f"the catalogue of this clone cannot be used: {error}", fix)
@@ -77,6 +78,11 @@ def source_files() -> dict[str, bytes]:
     paths = [path for folder in FOLDERS for path in sorted((HERE / folder).glob("*.toml"))]
     paths.sort(key=lambda path: place.get(path.stem, len(place)))
     return {path.relative_to(HERE).as_posix(): path.read_bytes() for path in paths}
+
+
+def other_files() -> dict[str, bytes]:
+    """The TOML files that hold no entries, by their name."""
+    return {name: (HERE / name).read_bytes() for name in (CHECKS, FORMS)}
 
 
 def _hash(sources: Mapping[str, bytes]) -> bytes:
@@ -102,10 +108,10 @@ def _store(path: Path, content: bytes) -> bool:
     return True
 
 
-def build(sources: Mapping[str, bytes], checks: bytes = b"") -> Built:
-    """Build the catalogue from its files, and that of the symptoms. Raises CatalogueError."""
+def build(sources: Mapping[str, bytes], others: Mapping[str, bytes] = MappingProxyType({})) -> Built:
+    """Build the catalogue from its files, and from those of symptoms and of forms. Raises CatalogueError."""
     from ddpkit.diagnosis.catalogue.matcher import index_of
-    from ddpkit.diagnosis.catalogue.reading import CatalogueError, check_references, read_checks, read_file
+    from ddpkit.diagnosis.catalogue.reading import CatalogueError, check_references, read_checks, read_file, read_forms
 
     parts: dict[str, list[str]] = {}
     tables: dict[str, dict[str, Any]] = {}
@@ -122,8 +128,9 @@ def build(sources: Mapping[str, bytes], checks: bytes = b"") -> Built:
     check_references(tables, places, ())
     entries = [entry_of(name, tables[name]) for names in parts.values() for name in names]
     seen = {name: entry.id for entry in entries for name in entry.seen}
-    symptoms = read_checks(checks, CHECKS.name, {OWN, *tables})
-    return Built(parts, tables, index_of(entries), standing_in(entries), seen, symptoms)
+    symptoms = read_checks(others.get(CHECKS, b""), CHECKS, {OWN, *tables})
+    forms = read_forms(others.get(FORMS, b""), FORMS)
+    return Built(parts, tables, index_of(entries), standing_in(entries), seen, symptoms, forms)
 
 
 def standing_in(entries: Iterable[Entry]) -> dict[str, list[str]]:

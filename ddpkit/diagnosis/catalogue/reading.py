@@ -89,6 +89,20 @@ def read_checks(content: bytes | str, name: str, known: Container[str]) -> dict[
     return found
 
 
+def read_forms(content: bytes | str, name: str) -> dict[str, list[str]]:
+    """Read the file of forms: lists of regular expressions by their names. Raises CatalogueError."""
+    tables = _tables_of(content, name)
+    parts = tables.pop("parts", {})
+    found: dict[str, list[str]] = {}
+    for title, lists in tables.items():
+        for key, texts in lists.items():
+            whole = [re.sub(r"<(\w+)>", lambda part: parts.get(part[1], part[0]), each) for each in texts]
+            for each in whole:
+                _check_expression(each, f"{name}: {key}")
+            found[key] = [f"(?i){whole[0]}", *whole[1:]] if title == "in_any_case" else whole
+    return found
+
+
 def check_references(tables: Tables, places: Mapping[str, str], known: Iterable[str]) -> None:
     """Raise CatalogueError for an unknown id in `explains` or `of`, and for entries that form a circle.
 

@@ -14,7 +14,7 @@ import subprocess
 import time
 
 from ddpkit.node.calls.gpu_inventory import finish, imex_channels
-from ddpkit.node.kernel import list_names
+from ddpkit.node.kernel import kernel_log, list_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -105,24 +105,7 @@ def links(texts: dict[str, str]) -> dict[str, int]:
 def kernel_messages(since: float, path: str = "/dev/kmsg") -> list[str] | str:
     """Messages of drivers since then, the oldest first; text: why nobody knows. Many machines show them to root."""
     try:
-        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        lines = ["[%.1f] %s" % (at, text[:300]) for at, text in kernel_log(since, path) if MESSAGE.search(text)]
     except OSError as error:
         return "%s: %s" % (path, error.strerror)
-    messages = []
-    try:
-        while True:
-            try:
-                records = os.read(file, 1 << 16)
-            except BrokenPipeError:  # the kernel has overwritten it meanwhile
-                continue
-            for after, text in re.findall(rb"^\d+,\d+,(\d+),[^;]*;(.*)", records, re.MULTILINE):
-                message = text.decode("utf-8", "replace")
-                if int(after) / 1e6 >= since and MESSAGE.search(message):
-                    messages.append("[%.1f] %s" % (int(after) / 1e6, message[:300]))
-            if not records:
-                break
-    except OSError:  # nothing more
-        pass
-    finally:
-        os.close(file)
-    return messages[-MOST_MESSAGES:]
+    return lines[-MOST_MESSAGES:]

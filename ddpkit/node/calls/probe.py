@@ -28,7 +28,7 @@ from ddpkit.node.calls.gpus import (
 from ddpkit.node.child import HELD, merged
 from ddpkit.node.env_names import env_matcher, nccl_conf
 from ddpkit.node.kernel import cpu_quota, read_text
-from ddpkit.node.owned import own_file
+from ddpkit.node.owned import try_to_write
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -223,10 +223,8 @@ def machine() -> str:
 
 def _why_not_written(folder: str) -> str:
     """Why a small file cannot be written there; empty where it can."""
-    path = "%s/ddpkit-%s" % (folder, os.urandom(8).hex())
     try:
-        with own_file(path, b"\0" * TMP_NEEDS):
-            pass
+        try_to_write(folder, TMP_NEEDS)
     except OSError as error:
         return error.strerror or str(error)
     return ""

@@ -6,8 +6,12 @@ Standard library only, Python 3.8 and later.
 from __future__ import annotations
 
 import http.client
+import os
 import socket
 import time
+
+from ddpkit.node.owned import user_name
+from ddpkit.node.relay import users_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +22,10 @@ PATIENCE = 5.0  # seconds for one answer
 
 
 def wait(port: int, path: str | None, limit: float, ranks: object = None) -> dict[str, Any]:
-    """Try for `limit` seconds. `path`: for HTTP; None: a connection is enough. Returns why it is not ready."""
+    """Try for `limit` seconds. `path`: for HTTP; None: a connection is enough. Returns why it is not ready.
+
+    `failed`: another user listens on the port, so the program can never have it to itself.
+    """
     until = time.monotonic() + limit
     names = ["127.0.0.1", "::1", socket.gethostname()]
     while True:
@@ -26,7 +33,13 @@ def wait(port: int, path: str | None, limit: float, ranks: object = None) -> dic
         for name in names:
             why = _try(name, port, path)
             if not why:
-                return {"ready": True, "why": ""}
+                break
+        others = (users_of(port) or set()) - {os.geteuid(), 0}  # root: the proxy of a container's port
+        if others:
+            who = ", ".join(sorted(user_name(each) for each in others))
+            return {"ready": False, "failed": True, "why": "port %d is listened on by %s" % (port, who)}
+        if not why:
+            return {"ready": True, "why": ""}
         if time.monotonic() + PACE >= until:
             return {"ready": False, "why": why}
         time.sleep(PACE)

@@ -313,6 +313,33 @@ def answering(pid: int) -> int | None:
     return None
 
 
+def ask_thread(pid: int, question: bytes, until: float) -> tuple[dict[str, Any], str]:
+    """Ask the thread of a rank, or of the first process below it that has one: see `rank_responder.py`.
+
+    Returns what it said by its kind, and why there is nothing.
+    """
+    held = _memory([pid, *below(pid, processes())]) if sys.platform == "linux" else None
+    thread = answering(held[0]) if held else None
+    if held is None or thread is None:
+        return {}, "it has no process group of torch yet" if held and _observed(held[0]) else "not observed"
+    with open(held[1], "r+b", buffering=0) as file:
+        if not _locked(file, until):
+            return {}, "another request to it is in progress"
+        file.truncate(0)
+        file.write(question + b"\n")
+        if not send(held[0], thread, held[2]):
+            return {}, "it has ended"
+        while time.monotonic() < until:
+            time.sleep(LOOK_AGAIN / 2)
+            data = _content(file)
+            if b'{"ddpkit": "end"' in data and data.endswith(b"\n"):
+                lines = [json.loads(line) for line in data.splitlines() if line.startswith(b'{"ddpkit": ')]
+                problem = next((str(line["error"]) for line in lines if line["error"]), "")
+                return {line["ddpkit"]: line["value"] for line in lines}, problem
+        file.truncate(0)  # it must not take the question later
+    return {}, "it did not answer"
+
+
 def caught(pid: int, number: int) -> bool:
     words = re.search(r"^SigCgt:\s*([0-9a-f]+)$", read_text("/proc/%d/status" % pid), re.MULTILINE)
     return bool(words) and bool(int(words[1], 16) >> (number - 1) & 1)  # type: ignore[index]

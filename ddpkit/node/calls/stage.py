@@ -50,7 +50,6 @@ NAME = r"(?:project|env)-[0-9a-f]{32}"
 _DRAFT = re.compile(r"(%s)\.new-[0-9a-f]{16}" % NAME)
 _ARCHIVE = re.compile(r"(%s)\.tar-[0-9a-f]{16}" % NAME)
 _OURS = re.compile(r"%s(\.lock|\.(new|tar)-[0-9a-f]{16})?" % NAME)
-_EARLIER = re.compile(r"(project|env)-[0-9a-f]{20}(\.lock|\.ok|\.ok\.new)?")  # of ddpkit 0.2
 KEPT = 3  # complete copies of a kind
 PATIENCE = 600.0  # seconds: for another launch's copy
 CONDA_LIMIT = 300.0  # seconds for conda-unpack
@@ -200,7 +199,7 @@ def _make_root(root: str) -> None:
             errno.EPERM, "other users can use it: its mode is %o, and not 700" % (status.st_mode & 0o777), root
         )
     if not is_owned(root, ROOT):
-        other = [each for each in sorted(os.listdir(root)) if not (_OURS.fullmatch(each) or _EARLIER.fullmatch(each))]
+        other = [each for each in sorted(os.listdir(root)) if not _OURS.fullmatch(each)]
         if other:
             raise OSError(errno.EPERM, "ddpkit did not make it, and it holds %s" % other[0], root)
         create_file(os.path.join(root, ".ddpkit"), ROOT.encode() + b"\n")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable, NoReturn, Sequence
 
 LIMIT = 1 << 24  # bytes of the value of one rank
+LOADING = "ddpkit_function_loading"  # in `sys.modules` while the modules of the function are imported
 PARTS = 1 << 20  # values in it, without those in arrays
 LONG = 200  # characters of a text from which on it stands behind the JSON
 TEXT_LIMIT = 1 << 16  # characters of a traceback or a message
@@ -81,7 +82,7 @@ class Writer:
         if kind is str:
             return _text(value) if len(value) <= LONG else self._bytes("str", value.encode("utf-8", "surrogatepass"))
         if depth > DEEPEST:
-            raise CannotReturnError("it has more than %d lists in lists" % DEEPEST)
+            raise CannotReturnError("it has more than %d lists in lists, or holds itself" % DEEPEST)
         if kind in (list, tuple, set, frozenset):
             forms = ",".join([self._form(each, "%s[%d]" % (where, n), depth + 1) for n, each in enumerate(value)])
             return "[%s]" % forms if kind is list else '{"%s":[%s]}' % (kind.__name__, forms)
@@ -183,7 +184,7 @@ def _set_path(entries: list[str]) -> None:
 
 
 def _write(path: str, content: bytes) -> None:
-    """Write the value, in place of that of an earlier attempt. It is read when this process has ended."""
+    """Write the value, in place of what is there. It is read when this process has ended."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     with open(os.open(path, flags, 0o600), "wb") as file:
         file.write(content)
@@ -197,16 +198,22 @@ def main(folder: str) -> None:
     with open(os.path.join(folder, "function"), "rb") as file:
         head = loads(file.read(int.from_bytes(file.read(8), "little")))
         data = file.read()
+    try:
+        _write(place, b"")  # that of an earlier attempt is not this one's
+    except OSError:
+        pass  # the same follows at the end
     _set_path(head["path"])
     try:
+        sys.modules[LOADING] = sys  # a call that stands in one of them would start ranks in each rank, and so on
         function, args, keywords = _load(head, data)
+        del sys.modules[LOADING]
         value = function(*args, **keywords)
     except Exception as error:
         _end(place, error)
     try:
         content = Writer(_pickler(head) if head["trust"] == "pickle" else None).write(value)
     except Exception as error:  # of pickle too
-        what = "rank %s returned a value that cannot be sent: %s" % (os.environ["RANK"], error)
+        what = "rank %s returned a value that cannot be sent: %s" % (os.environ["RANK"], str(error) or _name_of(error))
         sys.stderr.write("TypeError: " + what + "\n")
         sys.stderr.flush()
         _write(place, failed("TypeError", what, ""))

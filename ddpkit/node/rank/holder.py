@@ -8,6 +8,7 @@ run its command line. What cannot be as in a Python of its own is a reason to st
 
 from __future__ import annotations
 
+import errno
 import gc
 import importlib.machinery
 import json
@@ -122,11 +123,9 @@ class Holder:
 
     # ---- the loop
 
-    def listen(self, name: str, idle: float) -> Program:
+    def listen(self, listener: socket.socket, idle: float) -> Program:
         """Answer launches until nothing used the hold for `idle` seconds. Returns in each rank alone."""
         gc.freeze()  # no rank's collector has to walk through it, and thereby copy the shared pages
-        listener = socket.socket(socket.AF_UNIX)
-        listener.bind("\0" + name)
         listener.listen(128)
         woken, wake = os.pipe()
         os.set_blocking(wake, False)
@@ -169,7 +168,7 @@ class Holder:
             time.sleep(1.0)  # it waits in the queue, and would be ready again at once
             return None, listener
         try:
-            pid = os.fork() if _peer(connection) == os.geteuid() else None
+            pid = os.fork() if _peer(connection)[1] == os.geteuid() else None
         except OSError as error:
             _write(2, "ddpkit: this hold takes no launch now: %s" % error.strerror)
             pid = None
@@ -394,12 +393,42 @@ def _stamp(path: str) -> tuple[int, ...]:
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def _peer(connection: socket.socket) -> int:
-    """The user at the other end."""
+def bind(name: str) -> socket.socket:
+    """Return a socket with this name. Where another process has it, say who, and end.
+
+    Before anything is imported: whoever reads the run's id, in a directory of logs, can take the name as well.
+    """
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        listener.bind("\0" + name)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        _write(2, "ddpkit: this hold cannot begin: %s has its socket, @%s" % (_owner(name), name))
+        os._exit(1)
+    return listener
+
+
+def _owner(name: str) -> str:
+    """Say who listens on a socket. The kernel tells that of one that takes connections, and of no other."""
+    from ddpkit.node.owned import user_name
+
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.setblocking(False)  # its queue may be full
+        try:
+            probe.connect("\0" + name)
+            pid, user = _peer(probe)
+        except OSError:
+            return "another process"
+    return "process %d of %s" % (pid, user_name(user)) if pid else "a process of %s" % user_name(user)
+
+
+def _peer(connection: socket.socket) -> tuple[int, int]:
+    """The process and the user at the other end. The process is 0 in another container."""
     if sys.platform != "linux":
-        return -1  # `execution/hold.py` refuses a hold there
-    found: int = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1]
-    return found
+        return 0, -1  # `execution/hold.py` refuses a hold there
+    pid, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return pid, user
 
 
 def _read(connection: socket.socket, size: int) -> bytes:
@@ -416,6 +445,8 @@ def main() -> None:
     """Hold a warm Python. A rank returns from here when its program has ended."""
     os.environ.pop("DDPKIT_TAP")
     spec = json.loads(os.environ.pop(HOLDER))
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # its verdict says all, and no rank's own handler is this one
+    listener = bind(spec["name"])
     began = time.monotonic()
     holder = Holder(spec["modules"])
     what = ", ".join(spec["modules"])
@@ -423,4 +454,4 @@ def main() -> None:
         _write(2, "ddpkit: this hold has no effect: %s" % holder.unsafe)
     else:
         _write(1, "ddpkit: imported %s in %.1f s" % (what, time.monotonic() - began))
-    holder.listen(spec["name"], spec["idle"]).run()
+    holder.listen(listener, spec["idle"]).run()

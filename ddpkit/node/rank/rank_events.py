@@ -96,26 +96,27 @@ def _first_collective(wrapper: Any, mark: Callable[[str], None]) -> None:
     begin of a DDP is marked as well: a rank may stay in it.
     """
     work = sys.modules["torch.distributed.distributed_c10d"].Work
-    methods = [(owner, name, vars(owner)[name]) for owner, name in ((work, "wait"), (wrapper, "__init__"))]
+    watched = ((work, "wait"), (wrapper, "__init__"))
+    originals = [(owner, name, vars(owner)[name]) for owner, name in watched]  # empty: the mark is made
 
     def watch(owner: Any, name: str) -> None:
-        before = getattr(owner, name)
+        original = getattr(owner, name)
 
-        @functools.wraps(before)
+        @functools.wraps(original)
         def call(*args: Any, **options: Any) -> Any:
-            if methods and name == "__init__":
+            if originals and name == "__init__":
                 mark("wrap")
-            result = before(*args, **options)
-            if methods:
+            result = original(*args, **options)
+            if originals:
                 mark("collective")
-            while methods:
-                setattr(*methods.pop())
+            while originals:
+                setattr(*originals.pop())  # later calls go past us
             return result
 
         _not_compiled(call)
         setattr(owner, name, call)
 
-    for owner, name, _ in methods:
+    for owner, name in watched:
         watch(owner, name)
 
 

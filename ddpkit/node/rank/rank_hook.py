@@ -32,15 +32,15 @@ def register(bundle: str, times: "Sequence[tuple[str, float]]" = ()) -> None:
     times: marks of the interpreter from which this process was forked.
     """
     try:
-        asked = _wait_for_questions()
+        asked = _register_stacks()
         if "DDPKIT_OBSERVE" in os.environ:
             load(bundle, "rank_observe").start(bundle, times, asked)
     except Exception:
         pass
 
 
-def _wait_for_questions() -> "tuple[int, int] | None":
-    """Write all stacks at a signal. Returns the descriptor of the file in memory, and the signal; macOS has neither."""
+def _register_stacks() -> "tuple[int, int] | None":
+    """Let a signal write all stacks into a file in memory. Returns its descriptor and the signal; macOS has neither."""
     if sys.platform != "linux":
         return None
     known = set(sys.modules)

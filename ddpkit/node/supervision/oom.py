@@ -7,23 +7,17 @@ there it is likely, and not sure.
 
 from __future__ import annotations
 
-import os
 import re
 import time
 
-from ddpkit.node.kernel import cgroups, read_text
+from ddpkit.node.kernel import cgroups, kernel_log, read_text
 
-RECORDS = 20000  # of the kernel log, at most
 FRESH = 120.0  # seconds: numbers of processes are used again
 MOST = 300  # characters of a line
 # As the drivers write them, without the errors of programs: https://docs.nvidia.com/deploy/xid-errors/
 GPU = r"NVRM: Xid \([^)]*\): (?!(?:13|31|43|45|68|69)\b)|amdgpu .*(?:GPU reset|ring \S+ timeout)"
 
 NO_KILL = "the kernel counted no out-of-memory kill"
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Iterator
 
 
 class Oom:
@@ -68,35 +62,18 @@ def kills() -> dict[str, int]:
 
 def logged(pid: int) -> str:
     """The line of the kernel log about this process; empty where there is none, or where it may not be read."""
-    line = ""
-    for text in kernel_lines(time.monotonic() - FRESH):
-        if "Killed process %d " % pid in text or "Killed process %d," % pid in text:
-            line = text
-    return line[:MOST]
+    killed = re.compile(r"Killed process %d[ ,]" % pid)
+    lines = [text for text in _log(time.monotonic() - FRESH) if killed.search(text)]
+    return lines[-1][:MOST] if lines else ""
 
 
 def gpu_error(since: float) -> str:
     """The first line of the kernel log about an error of a GPU; else empty. `since`: a time.monotonic()."""
-    return next((text[:MOST] for text in kernel_lines(since) if re.search(GPU, text)), "")
+    return next((text for text in _log(since) if re.search(GPU, text)), "")[:MOST]
 
 
-def kernel_lines(since: float) -> Iterator[str]:
-    """Lines of the kernel log that the kernel itself wrote: what root writes there has another facility."""
+def _log(since: float) -> list[str]:
     try:
-        fd = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+        return [text for _, text in kernel_log(since)]
     except OSError:
-        return
-    try:
-        for _ in range(RECORDS):
-            try:
-                record = os.read(fd, 8192).decode("utf-8", "replace")
-            except BrokenPipeError:
-                continue  # it was overwritten while we read
-            except OSError:
-                break
-            prefix, _, text = record.partition("\n")[0].partition(";")
-            level, _, microseconds = prefix.split(",")[:3]
-            if int(level) >> 3 == 0 and int(microseconds) / 1e6 >= since:
-                yield text
-    finally:
-        os.close(fd)
+        return []

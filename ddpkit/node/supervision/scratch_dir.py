@@ -7,6 +7,7 @@ Where a TMPDIR is shared by machines, a lock may be seen on its own machine alon
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import zlib
@@ -28,19 +29,20 @@ _TMP = os.path.abspath(os.environ.get("TMPDIR") or "/tmp")
 # PYTHONPATH may hold it, and has colons between its entries.
 _TMP = "/tmp" if ":" in _TMP else _TMP
 _PREFIX = "ddpkit-"
+TRIES = 20  # to make a directory that nobody takes away before it is locked
 _HOST, _BOOT = _marks()
 FOLDER = "%s/%s%s%s%s" % (_TMP, _PREFIX, _HOST, _BOOT, os.urandom(8).hex())
 
 
 def hold_new(path: str, kind: str) -> int:
     """Make a directory of this kind, and hold it until this process ends. Returns its descriptor. Raises OSError."""
-    while True:
+    for left in reversed(range(TRIES)):
         try:
             make_directory(path, kind)
             fd = open_folder(path)
         except FileNotFoundError:
-            if not os.path.isdir(os.path.dirname(path)):
-                raise
+            if not left:
+                raise  # no directory can be made in such a place: /proc says so in this way
             continue  # taken for a dead one's, and away, before it was locked
         try:
             fcntl.flock(fd, fcntl.LOCK_SH)
@@ -49,6 +51,7 @@ def hold_new(path: str, kind: str) -> int:
         if os.path.isdir(path):
             return fd
         os.close(fd)
+    raise FileNotFoundError(errno.ENOENT, "taken away by another process, again and again", path)
 
 
 def remove_dead(path: str, kind: str) -> None:

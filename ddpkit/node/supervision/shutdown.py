@@ -2,6 +2,7 @@
 
 TERM goes to each rank and to nobody else, so that a rank which saves a checkpoint keeps its DataLoader workers. Then
 TERM goes to what the ranks left behind, then KILL to all. Shared daemons (`process_tree.py`) are left, and reported.
+What began just before the ranks ended may become one: it gets TERM when it is old enough to tell.
 """
 
 from __future__ import annotations
@@ -9,7 +10,17 @@ from __future__ import annotations
 import signal
 import time
 
-from ddpkit.node.process_tree import LOOK_AGAIN, daemons, descendants, kill, kill_all_below, name_of, nothing_left
+from ddpkit.node.process_tree import (
+    GROWN_UP,
+    LOOK_AGAIN,
+    daemons,
+    descendants,
+    is_young,
+    kill,
+    kill_all_below,
+    name_of,
+    nothing_left,
+)
 from ddpkit.node.supervision.rank_table import RankTable
 
 TYPE_CHECKING = False
@@ -48,6 +59,7 @@ class Shutdown:
         self._idle_since: float | None = None  # all ranks ended with exit code 0
         self._ranks_gone: float | None = None  # all ranks ended, of a run that is being stopped
         self._terminated: set[int] = set()  # process ids that got TERM
+        self._youth = 0.0  # seconds more until KILL, where a young process was left
         self._killing_since: float | None = None
 
     def stop(self, grace: float) -> None:
@@ -63,6 +75,8 @@ class Shutdown:
                     self._terminate(pid)
             else:
                 self._table.signal(signal.SIGTERM)
+                if self._holds:  # one that is stopped would be killed at the deadline, together with its launches
+                    self._table.signal(signal.SIGCONT)
         self.deadline = min(self.deadline, deadline)
 
     def _terminate(self, pid: int) -> None:
@@ -100,7 +114,10 @@ class Shutdown:
         left = descendants()
         patience = LAUNCHER_PATIENCE if table.ranks and table.launchers else 0.0
         term_at = self.deadline if self._holds else self._ranks_gone + patience
-        if now >= self.deadline or now >= term_at + LEFTOVER_PATIENCE:
+        young = {pid for pid in left if pid not in self._terminated and is_young(pid)}
+        if young:
+            self._youth = GROWN_UP
+        if now >= self.deadline or now >= term_at + LEFTOVER_PATIENCE + self._youth:
             if self._killing_since is None:
                 self._killing_since = now
             kill_all_below()
@@ -111,7 +128,8 @@ class Shutdown:
                 self._killing_since, self._again = now + FREE_AFTER - STUCK_AFTER, False
         elif now >= term_at:
             for pid in left:
-                self._terminate(pid)
+                if pid not in young:
+                    self._terminate(pid)
         return LOOK_AGAIN
 
 

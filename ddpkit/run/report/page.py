@@ -15,8 +15,8 @@ from ddpkit.run.documents import describe
 from ddpkit.run.record import Code
 from ddpkit.run.report import startup, steps, svg
 from ddpkit.run.report.css import CSS
-from ddpkit.run.report.escape import lines, moment, seconds, text
 from ddpkit.run.report.summary import Lane, Place, Report
+from ddpkit.run.report.words import lines, moment, seconds, text
 from ddpkit.text import format_hosts, format_ranges
 
 ROWS = 64  # ranks in a picture; of more, those that differ most are shown

@@ -1,24 +1,82 @@
-"""Report of a run, as data: the page shows it, and `ddpkit report --json` prints it. Pure."""
+"""Report of a run, as data: the page shows it, and `ddpkit report --json` prints it. Pure, but for `read`."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from ddpkit.diagnosis import verdict
 from ddpkit.diagnosis.outcome import Failure
 from ddpkit.launchers.node_facts import RecordedFacts
+from ddpkit.run import logs, metrics, timeline
 from ddpkit.run.documents import Ledger, ledger
-from ddpkit.run.record import Attempt, Code, Versions, node_versions
-from ddpkit.run.replicas import Replica, words_of
+from ddpkit.run.record import Attempt, Code, Run, Versions, node_versions
+from ddpkit.run.replicas import Replica, replicas_of, words_of
 from ddpkit.run.report import startup as start
 from ddpkit.run.report import steps
-from ddpkit.run.report.load import Files
 from ddpkit.run.state import Origin, RunState
 from ddpkit.run.status import RunStatus
-from ddpkit.run.timeline import first_step
+from ddpkit.run.timeline import LaunchFile, NodeCopy, TimelineFile, first_step
+
+HEAD = 1 << 22  # bytes of the log with what is printed at the start
+TAIL = 1 << 16  # bytes of the log that are looked at
+LINES = 25  # of them that are shown
+TEST = "test.json"  # where the output of `ddpkit test --json` is taken from
+
+
+@dataclass(frozen=True, kw_only=True)
+class Files:
+    """Contents of a run's folder."""
+
+    launch: LaunchFile | None = None
+    timeline: TimelineFile | None = None
+    copies: Mapping[str, Sequence[NodeCopy]] = field(default_factory=dict)  # of --stage, by host
+    test: Mapping[str, Any] | None = None  # see `ddpkit.preflight.check.report`
+    metrics: Path | None = None
+    records: list[dict[str, Any]] = field(default_factory=list)  # of the metrics file
+    saved: float | None = None  # seconds since the epoch of the run's newest checkpoint; None: not known
+    head: tuple[str, ...] = ()  # the first lines of all ranks
+    tail: tuple[str, ...] = ()  # the last lines of all ranks
+    replicas: tuple[Replica, ...] = ()  # of a run of roles
+
+
+def read(run: Run, *, metrics_file: Path | None = None) -> Files:
+    """Look into the folder, and for the metrics of a run that lives, or that kept none, into its working folder."""
+    folder = Path(run.folder)
+    kept = metrics.in_folder(folder)
+    # A record that others can change may name any directory of this user's.
+    theirs = run.origin is Origin.OTHERS
+    original = None if theirs else metrics.find(run.workdir, run.command, run.started, run.ended)
+    path = metrics_file or kept or original
+    beside = original.parent if original else folder if theirs else Path(run.workdir).expanduser()
+    return Files(
+        launch=timeline.read_launch(folder),
+        timeline=timeline.read(folder),
+        copies=timeline.read_copies(folder),
+        test=timeline.read_object(folder / TEST),
+        metrics=path,
+        records=metrics.read(path, None if metrics_file else folder) if path else [],
+        saved=metrics.newest(beside, metrics.CHECKPOINTS, run.started, run.ended),
+        head=tuple(logs.read_begin(folder, HEAD).decode("utf-8", "replace").split("\n")),
+        tail=_tail(run),
+        replicas=replicas_of(run),
+    )
+
+
+def _tail(run: Run) -> tuple[str, ...]:
+    """Return the last lines, of all replicas where there are several."""
+    if run.replicas:
+        last = logs.read_lines(run, logs.LineFilter(), number=LINES)
+        return tuple(line.labelled.decode("utf-8", "surrogateescape") for line in last)
+    lines = logs.read_end(Path(run.folder) / "all.log", TAIL).decode("utf-8", "surrogateescape").split("\n")
+    return tuple(lines[-LINES - 1 :][:LINES])
+
+
+# ---- the report
+
 
 POINTS = 1000  # of one curve; of more, every so many are shown
 OTHERS = 6  # charts beside loss and accuracy
@@ -170,7 +228,7 @@ def _why_not(now: RunStatus, files: Files) -> str:
     if now.run.job is not None and not now.run.job.labels:
         return "Not recorded: the scheduler starts these ranks without ddpkit."
     if files.timeline is None and files.launch is None:
-        return "Not recorded: an older ddpkit started this run."
+        return "Not recorded: the run has no timeline."
     if now.state.living:
         return "Nothing yet: with --observe steps ranks report those of torch.optim every few seconds."
     return f"Not recorded: no rank reported steps. Those of torch.optim do with {start.OBSERVE}."

@@ -1,4 +1,4 @@
-"""The pictures of the page, as inline SVG that stretches to any width; the words around them are HTML."""
+"""Pictures of the page: inline SVG that stretches to any width. The words around them are HTML."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from statistics import median
 
-from ddpkit.run.report.escape import number, seconds, text
 from ddpkit.run.report.startup import PHASES, Segment
 from ddpkit.run.report.summary import Chart, LanePart
+from ddpkit.run.report.words import number, seconds, text
 
 DOTS = 40  # points of a curve, up to which each is also a dot
 COLOURS = 6

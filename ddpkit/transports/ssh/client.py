@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, cast
 
 from ddpkit.diagnosis.symptoms import login_fix
@@ -85,6 +86,8 @@ class _Login:
 
 class Ssh:
     """Opens connections, each as the user's configuration says. Used by many threads at once."""
+
+    by_hand = "ssh {}"
 
     def __init__(
         self, *, accept_new: bool, timeout: float, note: Callable[[str], None], config: SshConfig | None = None
@@ -478,7 +481,8 @@ class SshStream:
 
     def close(self) -> None:
         # Not `Connection.close`: it waits for the thread of a connection that may be cut.
-        self._channel.close()
+        with suppress(EOFError):  # the other side has closed the connection
+            self._channel.close()
         transport = self._connection.transport
         if transport is not None:
             close_in_background(transport.close)

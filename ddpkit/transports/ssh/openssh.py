@@ -75,6 +75,8 @@ read -r given <&3 && [ "$given" = y ] && IFS= read -r answer <&3 && printf '%s\\
 class OpenSsh:
     """The nodes of a launch, by way of the ssh program. Used by many threads at once."""
 
+    by_hand = "ssh {}"
+
     def __init__(self, *, accept_new: bool, timeout: float, note: Callable[[str], None], control: str = "") -> None:
         """Take the settings. Raises UsageError if this machine has no ssh.
 
@@ -271,20 +273,28 @@ class OpenSsh:
                 return LATE
 
     def _post(self, event: Event | None) -> None:
-        """Take the output of the commands' shell."""
+        """Take an event of the shell that runs the commands. None: it has ended, and every command with it."""
         if event is None:
             for stream in tuple(self._streams.values()):
                 stream.end("ssh ended")
         elif event["e"] == "out" and event["fd"] == 1:
             for line in event["data"].splitlines():
-                word, _, rest = line.partition(" ")
-                name, _, code = rest.partition(" ")
-                if word == "ended" and name in self._streams:
-                    self._streams[name].end(f"ssh exited with code {code}" if code != "0" else "", int(code))
-                elif word in ("up", "ended"):
-                    with self._changed:
-                        self._states[name] = int(code) if code else None
-                        self._changed.notify_all()
+                self._take_line(line)
+
+    def _take_line(self, line: str) -> None:
+        """Take a line of that shell: `up NAME` of a control master, `ended NAME EXIT_CODE` of any command."""
+        match line.split():
+            case ["up", master]:
+                self._set_state(master, None)
+            case ["ended", session, code] if session in self._streams:
+                self._streams[session].end("" if code == "0" else f"ssh exited with code {code}", int(code))
+            case ["ended", master, code]:
+                self._set_state(master, int(code))
+
+    def _set_state(self, master: str, exit_code: int | None) -> None:
+        with self._changed:
+            self._states[master] = exit_code
+            self._changed.notify_all()
 
     # ---- questions
 

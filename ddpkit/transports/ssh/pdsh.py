@@ -113,6 +113,8 @@ def ssh_options(environ: Mapping[str, str], spec: HostSpec) -> list[str]:
 class Pdsh:
     """The nodes of a launch, by way of pdsh."""
 
+    by_hand = "ssh {}"
+
     def __init__(self, *, timeout: float, args: str) -> None:
         self.timeout = timeout
         self.asks = False  # ssh runs in batch mode

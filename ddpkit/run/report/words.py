@@ -1,4 +1,4 @@
-"""Words and numbers for the page: everything that came from outside is made harmless here, in one place."""
+"""Words and numbers of the page: everything that came from outside is made harmless here, in one place."""
 
 from __future__ import annotations
 

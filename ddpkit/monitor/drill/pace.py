@@ -1,0 +1,216 @@
+"""The progress of a script, read from its lines: which number grows with its steps, and how fast. Pure."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from statistics import median
+
+_NUMBER = re.compile(r"(?<![\d.])[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\d.]*\d)")
+_LABEL = re.compile(r"([A-Za-z_]+)\W*$")
+_STEP = re.compile(r"(?i)step|iter|batch|update|^it$")
+_EPOCH = re.compile(r"(?i)epoch|round|^ep$")
+LEAST = 3  # lines from which a number is seen to grow
+CLOSE = 1e-3  # of the greater value: two results of the same step that are equal
+
+Progress = tuple[int, ...]  # (step,), or (epoch, step)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a rank, or of a file that it appends to."""
+
+    at: float  # seconds since the epoch
+    rank: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Key:
+    """Where progress stands: in lines of this shape, the numbers at these places."""
+
+    shape: str
+    places: tuple[int, ...]
+
+    def read(self, text: str) -> tuple[Progress, tuple[float, ...]] | None:
+        """Return the progress of a line, and all its numbers; None: it shows none."""
+        shape, numbers = split(text)
+        if shape != self.shape:
+            return None
+        return tuple(int(numbers[place]) for place in self.places), numbers
+
+
+@dataclass(frozen=True)
+class Pace:
+    """What a clean run showed."""
+
+    key: Key | None  # None: no number grows in its output
+    order: tuple[Progress, ...] = ()
+    values: tuple[tuple[float, ...], ...] = ()  # the numbers of the line of each progress
+    step: float = 0.0  # seconds between two of them
+    first: float = 0.0  # seconds from the start to the first one
+
+    def index(self, progress: Progress) -> int | None:
+        """Return the place of a progress in the clean run."""
+        return self._places.get(progress)
+
+    @cached_property
+    def _places(self) -> dict[Progress, int]:
+        return {progress: place for place, progress in reversed(list(enumerate(self.order)))}
+
+
+def split(text: str) -> tuple[str, tuple[float, ...]]:
+    """Split a line into its shape, with `#` for each number, and its numbers."""
+    return _NUMBER.sub("#", text), tuple(float(each) for each in _NUMBER.findall(text))
+
+
+def find_key(lines: Sequence[Line]) -> Key | None:
+    """Return where the progress stands: a number that grows from line to line, rather one that is called a step."""
+    groups: dict[tuple[str, int], list[tuple[float, ...]]] = defaultdict(list)
+    for line in lines:
+        shape, numbers = split(line.text)
+        if numbers:
+            groups[shape, line.rank].append(numbers)
+    best: tuple[tuple[int, int, int], Key] | None = None
+    for (shape, _), rows in groups.items():
+        for places in _candidates(shape, rows):
+            score = (_named(shape, places), len(rows), -len(places))
+            if best is None or score > best[0]:
+                best = (score, Key(shape, places))
+    return best[1] if best else None
+
+
+def _labels(shape: str) -> list[str]:
+    parts = shape.split("#")[:-1]
+    return [found[1] if (found := _LABEL.search(part)) else "" for part in parts]
+
+
+def _named(shape: str, places: tuple[int, ...]) -> int:
+    label = _labels(shape)[places[-1]]
+    return 2 if _STEP.search(label) else 1 if _EPOCH.search(label) else 0
+
+
+def _candidates(shape: str, rows: Sequence[tuple[float, ...]]) -> list[tuple[int, ...]]:
+    if len(rows) < LEAST:
+        return []
+    columns = list(zip(*rows, strict=True))
+    whole = [place for place, column in enumerate(columns) if all(each.is_integer() for each in column)]
+    found: list[tuple[int, ...]] = [(place,) for place in whole if _grows([(each,) for each in columns[place]])]
+    for epoch in whole:
+        if _EPOCH.search(_labels(shape)[epoch]):
+            pairs = [(epoch, place) for place in whole if place != epoch]
+            found += [pair for pair in pairs if _grows(list(zip(columns[epoch], columns[pair[1]], strict=True)))]
+    return found
+
+
+def _grows(column: Sequence[tuple[float, ...]]) -> bool:
+    return all(before < after for before, after in pairwise(column))
+
+
+def steps(lines: Sequence[Line], key: Key | None) -> list[tuple[float, Progress, tuple[float, ...]]]:
+    """Return time, progress and numbers of each line that shows progress, of the lowest rank that shows any."""
+    found = [(line, read) for line in lines if key and (read := key.read(line.text))]
+    first = min((line.rank for line, _ in found), default=0)
+    return [(line.at, *read) for line, read in found if line.rank == first]
+
+
+class Count:
+    """Counts what `steps` returns, while lines come: each is read once."""
+
+    def __init__(self, key: Key | None) -> None:
+        self._key, self._read = key, 0
+        self._found: Counter[int] = Counter()  # by rank
+
+    def of(self, lines: Sequence[Line]) -> int:
+        """Return the number of steps in lines, of which those of the last call are the first."""
+        new = lines[self._read :]
+        self._read += len(new)
+        self._found.update(line.rank for line in new if self._key and self._key.read(line.text))
+        return self._found[min(self._found)] if self._found else 0
+
+
+def moment(times: Sequence[float], saves: Sequence[float]) -> int:
+    """Return after how many steps a fault comes: between two saves, or at two fifths of a run that has no such moment.
+
+    times, saves: seconds since the epoch, of the steps and saves of the clean run.
+    """
+    times = sorted(times)
+    counts = [bisect_right(times, save) for save in sorted(saves)]
+    apart = sorted(after - before for before, after in pairwise(counts) if after > before)
+    between = counts[0] + max(1, (apart[len(apart) // 2] if apart else 2) // 2) if counts else len(times)
+    return between if between < len(times) else max(1, len(times) * 2 // 5)
+
+
+def learn(lines: Sequence[Line], began: float) -> Pace:
+    """Return the pace of a clean run that began at a time."""
+    key = find_key(lines)
+    rows = steps(lines, key)
+    if not rows:
+        return Pace(None)
+    times = [at for at, _, _ in rows]
+    gaps = [after - before for before, after in pairwise(times)]
+    return Pace(
+        key=key,
+        order=tuple(progress for _, progress, _ in rows),
+        values=tuple(numbers for _, _, numbers in rows),
+        step=max(1e-3, median(gaps)) if gaps else 1.0,
+        first=times[0] - began,
+    )
+
+
+def differs(pace: Pace, before: Sequence[Line], after: Sequence[Line]) -> str | None:
+    """Return words for the first number after a resume that a run without interruption had not; None: there is none.
+
+    Only numbers count that two clean runs had in common: those in `before`, at each step, and the pace's.
+    """
+    common: set[int] | None = None
+    for _, progress, numbers in steps(before, pace.key):
+        index = pace.index(progress)
+        if index is not None:
+            same = {place for place, each in enumerate(numbers) if _equal(each, pace.values[index][place])}
+            common = same if common is None else common & same
+    for _, progress, numbers in steps(after, pace.key):
+        index = pace.index(progress)
+        for place in sorted(common or ()):
+            if index is not None and not _equal(numbers[place], pace.values[index][place]):
+                label = _labels(pace.key.shape)[place] if pace.key else ""
+                then = pace.values[index][place]
+                return f"at {words(progress)} {label or 'a number'} is {numbers[place]:g}, and {then:g} without a stop"
+    return None
+
+
+def comparable(pace: Pace, before: Sequence[Line]) -> bool:
+    """Whether a number beside the progress is the same in two clean runs, so that a resume can be judged by it."""
+    rows = [
+        (numbers, pace.values[index])
+        for _, progress, numbers in steps(before, pace.key)
+        if (index := pace.index(progress)) is not None
+    ]
+    places = range(len(pace.values[0])) if pace.values else ()
+    varied = [place for place in places if pace.key and place not in pace.key.places]
+    moving = [place for place in varied if len({row[place] for row in pace.values}) > 1]
+    return bool(rows) and any(all(_equal(a[place], b[place]) for a, b in rows) for place in moving)
+
+
+def _equal(one: float, other: float) -> bool:
+    return abs(one - other) <= CLOSE * max(abs(one), abs(other))
+
+
+def words(progress: Progress) -> str:
+    """Return a progress as a person would say it."""
+    return f"step {progress[-1]}" if len(progress) == 1 else f"epoch {progress[0]}, step {progress[-1]}"
+
+
+def written_by_all(times: Sequence[float], ranks: int) -> bool:
+    """Whether a file was written by each rank at each save: its writes come in groups of so many."""
+    if ranks < 2 or len(times) < 2 * ranks or len(times) % ranks:
+        return False
+    groups = [times[start : start + ranks] for start in range(0, len(times), ranks)]
+    apart = [after[0] - before[-1] for before, after in pairwise(groups)]
+    close = [group[-1] - group[0] < 0.25 * gap for group, gap in zip(groups, apart, strict=False)]
+    return sum(close) >= 0.8 * len(close)

@@ -1,0 +1,439 @@
+"""The drill: a clean run, then a row for each fault, in directories of its own."""
+
+from __future__ import annotations
+
+import fcntl
+import math
+import os
+import shlex
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from ddpkit.errors import DdpkitError, UsageError
+from ddpkit.files import create, make_directories
+from ddpkit.launchers.shell import join, run_module
+from ddpkit.monitor.client import WATCHED, watch_ranks
+from ddpkit.monitor.drill import rows
+from ddpkit.monitor.drill.pace import Count, Pace, learn, moment, steps
+from ddpkit.monitor.drill.rows import ASKED, Judged, Result, Row, State, failed, not_tried
+from ddpkit.monitor.drill.trial import TOO_SHORT, Injector, Launch, Trial
+from ddpkit.node import owned
+
+KIND = "drill"  # of a directory that this module made
+FIRST = 600.0  # seconds for the clean run
+MOST_RANKS = 8  # whose disk is filled
+_INSIDE = "checkpoints"  # in the directory of a row
+_ROWS = {row.value for row in Row}
+OVER = "the time limit of the drill was reached"
+NOT_INJECTED = {
+    "disk": "no limit could be set",
+    "save-kill": "no save came in time",
+    "node": "the rank has no supervisor on its node",
+}
+SLOWED = 0.4  # of the time in which a slow rank stands still
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drill:
+    """What the user asked for."""
+
+    flags: tuple[str, ...]  # of the launch
+    script: tuple[str, ...]
+    folder: Path  # a new one, for its checkpoints
+    option: str = ""  # of the script, for the directory of its checkpoints
+    variable: str = ""  # the same
+    resume: tuple[str, ...] = ()  # arguments of a resume
+    faults: tuple[Row, ...] = tuple(Row)
+    limit: float = 0.0  # seconds for all; 0: none
+    notice: float = 30.0  # seconds between USR1 and the end
+    grace: float = 15.0  # of the launch
+    hang: float = 0.0  # seconds of the hang watch; 0: by the pace
+    nodes: int = 1  # of a run
+    spares: int = 0  # beside them: for the row of a lost node
+
+    @property
+    def told(self) -> str:
+        """What names the directory of checkpoints to the script."""
+        return self.option or self.variable
+
+    def command(
+        self, row: Row, folder: Path, *, resume: bool = False, hang: float = 0.0, more: Sequence[str] = ()
+    ) -> list[str]:
+        """Return the command line of a launch."""
+        script = [*self.script, *(self.resume if resume else ())]
+        if self.option:
+            # `--out DIR`, as argparse and click read it; `dir=DIR` for overrides.
+            script += [f"{self.option}{folder}"] if self.option.endswith("=") else [self.option, str(folder)]
+        flags = [*self.flags, *more, *([f"--hang-timeout={hang:g}"] if hang else ())]
+        if self.spares and row is not Row.NODE:
+            flags += ["--spares=0", f"--nnodes={self.nodes}"]
+        ddpkit = [sys.executable, "-c", run_module("ddpkit")]
+        return [*ddpkit, "launch", *flags, "--json", f"--name=drill-{row.value}", "--", *script]
+
+    def environment(self, folder: Path) -> dict[str, str]:
+        """Return the environment of a launch. A script gets a variable of it by `--env NAME`."""
+        own = {self.variable: str(folder)} if self.variable else {}
+        # Of variables, which come before profiles and files: one attempt, and no notice of its end.
+        return {**os.environ, **own, "DDPKIT_HANG_ACTION": "end", "DDPKIT_RETRIES": "0", "DDPKIT_ON_END": "true"}
+
+
+def parse_faults(text: str) -> tuple[Row, ...]:
+    """Parse `kill,usr1`. Raises UsageError."""
+    names = [name.strip().lower() for name in text.split(",") if name.strip()]
+    known = {row.value: row for row in Row}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise UsageError(f"fault {unknown[0]!r} not found", f"--faults {','.join(known)}")
+    return tuple(row for row in Row if not names or row.value in names or row is Row.CLEAN)
+
+
+def make_folder(folder: Path) -> None:
+    """Make the directory of a drill. Raises UsageError where it exists."""
+    try:
+        make_directories(folder.parent)
+        owned.make_directory(str(folder), KIND)
+    except FileExistsError:
+        raise UsageError(f"{folder} exists: a drill writes only into a directory that it made", "--dir NEW") from None
+    except OSError as error:
+        raise UsageError(f"cannot make {folder}: {error.strerror}", "--dir DIR") from None
+
+
+@contextmanager
+def hold_folder(folder: Path) -> Iterator[None]:
+    """Lock the directory of a drill of this user. Raises UsageError for any other, and for one that a drill holds."""
+    try:
+        above = owned.open_directory(str(folder), KIND)
+        try:
+            lock = os.open(owned.MARKER, os.O_RDWR | os.O_NOFOLLOW, dir_fd=above)  # NFS locks what is open for writing
+        finally:
+            os.close(above)
+    except OSError:
+        raise UsageError(f"{folder} is not the directory of a drill of yours", "ls -d logs/drill-*") from None
+    try:
+        with suppress(OSError):  # a file system without locks
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UsageError(f"a drill that still runs has {folder}", "ddpkit ps") from None
+        yield
+    finally:
+        os.close(lock)
+
+
+def check_removable(folder: Path) -> tuple[os.stat_result, list[str]]:
+    """Check the directory of an earlier drill. Returns what was seen, and what is not the drill's in it.
+
+    Raises UsageError for any other directory.
+    """
+    with hold_folder(folder):
+        pass  # the marker is closed before it goes: NFS keeps open files
+    try:
+        return folder.lstat(), others(folder)
+    except OSError as error:
+        raise _refused(folder, error) from None
+
+
+def remove_folder(folder: Path, seen: os.stat_result) -> None:
+    """Remove the directory of a drill that was checked. Raises UsageError for any other."""
+    try:
+        owned.remove_directory(str(folder), KIND, seen)
+    except OSError as error:
+        raise _refused(folder, error) from None
+
+
+def _refused(folder: Path, error: OSError) -> UsageError:
+    return UsageError(f"cannot remove {folder}: {error.strerror}", f"ls -la {shlex.quote(str(folder))}")
+
+
+def others(folder: Path) -> list[str]:
+    """Return what is not the drill's in its directory, by names below it. Raises OSError.
+
+    A directory that a drill does not make stands for all in it. What lies in a row's checkpoints is its script's.
+    """
+    found = []
+    for path in folder.iterdir():
+        if path.name in _ROWS and owned.is_owned(str(path), KIND):
+            found += [f"{path.name}/{name}" for name in _others_of_row(path)]
+        elif path.name != owned.MARKER:
+            found.append(path.name)
+    return sorted(found)
+
+
+def _others_of_row(folder: Path) -> list[str]:
+    """Return what is not the drill's in the directory of a row."""
+    inside = folder / _INSIDE
+    own = {owned.MARKER} | ({_INSIDE} if inside.is_dir() and not inside.is_symlink() else set())
+    return [path.name for path in folder.iterdir() if path.name not in own]
+
+
+class Running:
+    """A drill that runs."""
+
+    def __init__(self, drill: Drill, say: Callable[[str], None]) -> None:
+        self._drill, self._say = drill, say
+        self._began = time.monotonic()
+        self._pace = Pace(None)
+        self._moment = 1  # steps before a fault
+        self._clean = Trial(drill.folder)
+        self._runs: list[str] = []
+        self.results: list[Result] = []  # of the rows that are done
+
+    def run(self, *, keep: bool) -> None:
+        """Carry out all rows in the drill's directory. Checkpoints of rows that passed are removed, unless `keep`."""
+        with hold_folder(self._drill.folder):
+            for row in self._drill.faults:
+                self._say(f"{row.value}: {ASKED[row]}")
+                self.results.append(self._try(row, keep=keep))
+        folder = self._drill.folder
+        if not any(result.folder for result in self.results):
+            with suppress(OSError):
+                if not others(folder):
+                    owned.remove_directory(str(folder), KIND)
+
+    def _try(self, row: Row, *, keep: bool) -> Result:
+        began, self._runs = time.monotonic(), []
+        folder = self._drill.folder / row.value
+        reason = self._excluded(row) if self.results else ""
+        judged = not_tried(reason) if reason else self._judge(row, folder)
+        if folder.exists() and not keep and judged.state is State.PASS:
+            with suppress(OSError):
+                if not _others_of_row(folder):
+                    owned.remove_directory(str(folder), KIND)
+        stays = folder.exists()
+        return Result(
+            **vars(judged),
+            row=row,
+            seconds=time.monotonic() - began,
+            runs=tuple(self._runs),
+            folder=str(folder) if stays else "",
+        )
+
+    def _left(self) -> float:
+        return self._drill.limit - (time.monotonic() - self._began) if self._drill.limit else float("inf")
+
+    def _judge(self, row: Row, folder: Path) -> Judged:
+        owned.make_directory(str(folder), KIND)
+        own = folder / _INSIDE
+        owned.make_plain_directory(str(own))
+        judges: Mapping[Row, Callable[[Path], Judged]] = {
+            Row.CLEAN: self._clean_row,
+            Row.EXIT: self._exit_row,
+            Row.USR1: partial(self._signal_row, Row.USR1),
+            Row.TERM: partial(self._signal_row, Row.TERM),
+            Row.KILL: self._kill_row,
+            Row.STOP: self._stop_row,
+            Row.SAVE_KILL: self._save_kill_row,
+            Row.DISK: self._disk_row,
+            Row.RESUME: self._resume_row,
+            Row.NODE: self._node_row,
+            Row.SLOW: self._slow_row,
+        }
+        try:
+            judged = judges[row](own)
+        except DdpkitError as error:
+            return not_tried(error.message)
+        return not_tried(OVER) if judged.state is State.FAIL and self._left() <= 0 else judged
+
+    def _excluded(self, row: Row) -> str:
+        """Return why a row is not tried after the clean run; empty: it is."""
+        if self._left() <= 0:
+            return OVER
+        if self._clean.code != 0 and not self._pace.order:
+            return "the clean run failed"
+        if not self._clean.saves:  # it may have saved over the user's own checkpoints
+            return (
+                "the clean run saved nothing in the drill's directory: "
+                f"where {self._drill.told} has no effect, no fault is injected"
+            )
+        if row is Row.SLOW and self._ranks < 2:
+            return "there is one rank: nobody waits for it"
+        if row is Row.NODE and not self._drill.spares:
+            return "there is no spare node: add a host, and --spares 1"
+        return ""
+
+    # ---- launches
+
+    def _launch(
+        self, row: Row, folder: Path, *, resume: bool = False, hang: float = 0.0, more: Sequence[str] = ()
+    ) -> Launch:
+        drill = self._drill
+        if self._left() <= 0:
+            raise UsageError(OVER, "--time-limit SECONDS")
+        return Launch(
+            drill.command(row, folder, resume=resume, hang=hang, more=more), drill.environment(folder), folder
+        )
+
+    def _finish(self, launch: Launch, seconds: float | None = None, quiet: float = math.inf) -> Trial:
+        trial = launch.finish(max(0.0, min(self._patience() if seconds is None else seconds, self._left())), quiet)
+        self._runs += [trial.run_id] if trial.run_id else []
+        return trial
+
+    def _patience(self) -> float:
+        """Seconds in which a launch has ended for sure: machines are busy, and a resume loads a checkpoint."""
+        length = self._clean.ended - self._clean.began
+        return max(0.0, min(max(60.0, 3 * length) + 2 * self._drill.grace, self._left()))
+
+    def _resume(self, row: Row, folder: Path) -> Trial:
+        with self._launch(row, folder, resume=True, hang=self._hang()) as launch:
+            return self._finish(launch)
+
+    def _hang(self) -> float:
+        return self._drill.hang or max(60.0, 20 * self._pace.step)
+
+    def _reach(self, launch: Launch) -> bool:
+        """Wait for a moment between two saves, or halfway through a run without saves. False: it ended before."""
+        count = Count(self._pace.key)
+        if not self._pace.order:
+            return launch.wait(self._patience(), lambda trial: len(trial.saves) > 0)
+        return launch.wait(self._patience(), lambda trial: count.of(trial.lines) >= self._moment)
+
+    def _fault(self, launch: Launch, ranks: Sequence[int], fault: str, value: str = "") -> bool:
+        """Inject a fault into ranks at their moment. False: it was not, and the trial has the problem."""
+        with self._injected(launch, ranks, fault, value) as injected:
+            return injected
+
+    @contextmanager
+    def _injected(self, launch: Launch, ranks: Sequence[int], fault: str, value: str = "") -> Iterator[bool]:
+        """The same; a fault that lasts ends with the block."""
+        trial, armed = launch.trial, list[Injector]()
+        try:
+            if launch.wait(self._patience(), lambda trial: bool(trial.lines) and bool(trial.log_folder)):
+                armed += filter(None, (launch.beside(rank, fault, value) for rank in ranks))
+            ready = [launch.is_armed(injector) for injector in armed]
+            if ready.count(True) < len(ranks) or not self._reach(launch):
+                trial.problem = trial.problem or TOO_SHORT
+                yield False
+                return
+            trial.fault_at = time.time()
+            for injector in armed:
+                injector.go()
+            launch.wait(self._patience(), lambda _: all(injector.is_over() for injector in armed))
+            seen = [injector.done(1.0) for injector in armed]
+            if None in seen:
+                trial.problem = launch.reason(NOT_INJECTED.get(fault, "the rank had ended"))
+            trial.seen = seen[0] or ""
+            yield None not in seen
+        finally:
+            for injector in armed:
+                injector.close()
+
+    # ---- rows
+
+    def _clean_row(self, folder: Path) -> Judged:
+        drill = self._drill
+        with self._launch(Row.CLEAN, folder, hang=drill.hang or 60.0) as launch:
+            self._clean = self._finish(launch, FIRST, 2 * (drill.hang or 60.0))
+        self._pace = learn(self._clean.lines, self._clean.began)
+        times = [at for at, _, _ in steps(self._clean.lines, self._pace.key)]
+        self._moment = moment(times, [at for at, _, _ in self._clean.saves])
+        return rows.judge_clean(self._clean, self._pace, self._ranks, drill.told, one_node=drill.nodes == 1)
+
+    def _exit_row(self, folder: Path) -> Judged:
+        file = folder / "a_file"
+        create(file, "a file, where the script wants a directory\n")
+        with self._launch(Row.EXIT, file / "checkpoints", hang=self._hang()) as launch:
+            return rows.judge_exit(self._finish(launch))
+
+    def _signal_row(self, row: Row, folder: Path) -> Judged:
+        usr1 = row is Row.USR1
+        limit = self._drill.notice if usr1 else self._drill.grace
+        with self._launch(row, folder) as launch:
+            if not self._reach(launch):
+                return not_tried(TOO_SHORT)
+            launch.signal(signal.SIGUSR1 if usr1 else signal.SIGTERM)
+            trial = self._finish(launch, limit if usr1 else limit + self._patience())
+        return rows.judge_signal(self._pace, trial, self._resume(row, folder), row.name, limit)
+
+    def _faulted(
+        self, row: Row, folder: Path, ranks: Sequence[int], fault: str, value: str = "", hang: float = 0.0
+    ) -> Trial:
+        """Launch, inject a fault, and wait for the end. Raises UsageError where the fault was not injected."""
+        with self._launch(row, folder, hang=hang) as launch:
+            if not self._fault(launch, ranks, fault, value):
+                raise UsageError(launch.trial.problem)
+            return self._finish(launch, self._patience() + 4 * hang if hang else None)
+
+    def _kill_row(self, folder: Path) -> Judged:
+        trial = self._faulted(Row.KILL, folder, [self._ranks - 1], "kill")
+        return rows.judge_kill(self._pace, trial, self._ranks - 1, self._resume(Row.KILL, folder))
+
+    @property
+    def _ranks(self) -> int:
+        """Ranks of the clean run."""
+        return int(self._clean.record.get("world_size", 1))
+
+    def _stop_row(self, folder: Path) -> Judged:
+        hang = self._drill.hang or max(10.0, 20 * self._pace.step)
+        trial = self._faulted(Row.STOP, folder, [self._ranks - 1], "stop", hang=hang)
+        return rows.judge_stop(trial, self._ranks - 1)
+
+    def _save_kill_row(self, folder: Path) -> Judged:
+        trial = self._faulted(Row.SAVE_KILL, folder, [0], "save-kill", str(folder))
+        name = trial.seen.rpartition(" ")[0]
+        size = max((size for _, each, size in self._clean.saves if each == name), default=0)
+        return rows.judge_save_kill(self._pace, trial, self._resume(Row.SAVE_KILL, folder), size)
+
+    def _disk_row(self, folder: Path) -> Judged:
+        half = max(1, max(size for _, _, size in self._clean.saves) // 2)
+        trial = self._faulted(Row.DISK, folder, range(min(self._ranks, MOST_RANKS)), "disk", str(half))
+        return rows.judge_disk(self._pace, trial, self._resume(Row.DISK, folder))
+
+    def _slow_row(self, folder: Path) -> Judged:
+        rank = self._ranks - 1
+        with self._launch(Row.SLOW, folder, more=("--observe=stacks",)) as launch:
+            with self._injected(launch, [rank], "slow", str(SLOWED)) as injected:
+                if not injected:
+                    return not_tried(launch.trial.problem)
+                if self._left() <= WATCHED:
+                    return not_tried(OVER)
+                try:
+                    found, _ = watch_ranks(launch.run())
+                except DdpkitError as error:
+                    return not_tried(launch.reason(error.message))
+            self._finish(launch, 0.0)
+        return rows.judge_slow(found, rank)
+
+    def _node_row(self, folder: Path) -> Judged:
+        # A new attempt is the same command: it has to start where nothing is saved, and to resume where something is.
+        with self._launch(Row.NODE, folder, resume=True, more=("--retries=1",)) as launch:
+            injected = self._fault(launch, [self._ranks - 1], "node")
+            trial = self._finish(launch)
+        if not injected and trial.code and trial.failed_rank is not None:
+            return failed(f"it does not start with its resume arguments where nothing is saved: {trial.verdict}")
+        return rows.judge_node(self._pace, trial) if injected else not_tried(trial.problem)
+
+    def _resume_row(self, folder: Path) -> Judged:
+        with self._launch(Row.RESUME, folder) as launch:
+            if not self._reach(launch):
+                return not_tried(TOO_SHORT)
+            launch.signal(signal.SIGQUIT)
+            first = self._finish(launch)
+        with self._launch(Row.RESUME, folder, resume=True) as launch:
+            least = max(2, len(self._pace.order) // 5)
+            count = Count(self._pace.key)
+            launch.wait(self._patience(), lambda trial: count.of(trial.lines) >= least)
+            launch.signal(signal.SIGQUIT)
+            second = self._finish(launch)
+        return rows.judge_resume(self._pace, first, second, self._resume(Row.RESUME, folder))
+
+
+def plan_lines(drill: Drill) -> list[str]:
+    """Return what a drill would do, a row a line, and the first command."""
+    own = drill.folder / Row.CLEAN.value / _INSIDE
+    variable = f"{drill.variable}={own} " if drill.variable else ""
+    return [
+        *(f"{row.value:10}{ASKED[row]}" for row in drill.faults),
+        "",
+        variable + join(drill.command(Row.CLEAN, own)),
+    ]
+
+
+def default_folder(log_dir: str) -> Path:
+    """Return a new name for the directory of a drill."""
+    return Path(log_dir).absolute() / f"drill-{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}"

@@ -1,0 +1,74 @@
+"""The pace of a script is read from its lines, and a resume is compared with it."""
+
+from __future__ import annotations
+
+import pytest
+
+from ddpkit.monitor.drill.pace import Count, Line, differs, find_key, learn, moment, steps, written_by_all
+
+
+def lines(form: str, start: int = 0, count: int = 8) -> list[Line]:
+    return [
+        Line(float(n), 0, form.format(n=n, epoch=n // 4, batch=n % 4, loss=1 / (n + 1)))
+        for n in range(start, start + count)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("form", "last"),
+    [
+        ("step {n} loss {loss:.4f}", (7,)),
+        ("step={n}/100 loss={loss:.4f}", (7,)),
+        ("Epoch {epoch}: batch {batch}/4, loss={loss:.5f}", (1, 3)),
+        ('{{"step": {n}, "loss": {loss:.5f}}}', (7,)),
+        ("12:00:0{n} iter {n} seen 5", (7,)),
+    ],
+)
+def test_progress_is_found(form: str, last: tuple[int, ...]) -> None:
+    assert learn(lines(form), 0.0).order[-1] == last
+
+
+def test_a_named_step_comes_before_another_number_that_grows() -> None:
+    key = find_key(lines("12:00:0{n} step {n}"))
+    assert key is not None
+    assert key.places == (3,)
+
+
+def test_nothing_grows() -> None:
+    assert find_key(lines("loading 5 files")) is None
+
+
+def test_a_resume_with_other_results_is_found() -> None:
+    pace = learn(lines("step {n} loss {loss:.4f}"), 0.0)
+    first = lines("step {n} loss {loss:.4f}", count=4)
+    assert differs(pace, first, lines("step {n} loss {loss:.4f}", start=4, count=4)) is None
+    assert "at step 4 loss is 0.9" in (differs(pace, first, lines("step {n} loss 0.9", start=4, count=4)) or "")
+
+
+def test_steps_are_counted_as_they_come() -> None:
+    pace, rows = learn(lines("step {n}"), 0.0), [*lines("step {n}"), Line(9.0, 1, "step 9"), Line(9.0, 0, "done")]
+    count = Count(pace.key)
+    for end in range(len(rows) + 1):
+        assert count.of(rows[:end]) == len(steps(rows[:end], pace.key))
+
+
+@pytest.mark.parametrize(
+    ("saves", "after"),
+    [([], 40), ([9.5, 19.5, 29.5], 15), ([9.5], 11), ([99.5], 40)],
+    ids=["no save", "between two", "one save", "at the end"],
+)
+def test_the_moment_of_a_fault(saves: list[float], after: int) -> None:
+    assert moment([float(n) for n in range(100)], saves) == after
+
+
+@pytest.mark.parametrize(
+    ("times", "found"),
+    [
+        ([1.0, 1.01, 2.0, 2.01, 3.0, 3.01], True),
+        ([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], False),
+        ([1.0, 1.01], False),
+    ],
+)
+def test_writes_of_each_rank_are_found(times: list[float], found: bool) -> None:
+    assert written_by_all(times, 2) is found
+    assert not written_by_all(times, 1)
