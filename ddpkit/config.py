@@ -715,6 +715,11 @@ def collect_settings(
 
     `roles`: another file, with roles and perhaps settings, which win over those of `ddpkit.toml`.
     """
+    file = read_file(folder)
+    layers = [(file.values, file.name)]
+    chosen = profile or environ.get("DDPKIT_PROFILE") or file.profile
+    if chosen is not None:
+        layers.append((_profile(file, chosen), f"profile {chosen} ({file.name})"))
     words = dict(cast("Mapping[str, object]", keywords))
     typed, inherited = words.get("env"), frozenset[str]()
     if isinstance(typed, Mapping):
@@ -725,11 +730,6 @@ def collect_settings(
     given = {
         name: _parse(name, words[name], "", flags=source == "flag") for name in SETTINGS if words.get(name) is not None
     }
-    file = read_file(folder)
-    layers = [(file.values, file.name)]
-    chosen = profile or environ.get("DDPKIT_PROFILE") or file.profile
-    if chosen is not None:
-        layers.append((_profile(file, chosen), f"profile {chosen} ({file.name})"))
     if roles is not None:
         more = _read_roles(folder / roles, folder)
         layers.append((more.values, more.name))

@@ -165,7 +165,8 @@ def _word(word: str, groups: Mapping[str, Sequence[str]], seen: tuple[str, ...])
             names = expand_nodelist(pattern)
         except EnvError as error:
             several = [each for each in re.split(r"[,\s]+", word) if each]
-            hint = _FORMS if len(several) < 2 else f"write them as {','.join(map(shlex.quote, several))}"
+            secret = ":" in user  # a password, as in a URL
+            hint = _FORMS if len(several) < 2 or secret else f"write them as {','.join(map(shlex.quote, several))}"
             raise UsageError(f"{rest}: {error.message}", hint) from None
     if port and not (port.isdecimal() and 0 < int(port) <= MOST_PORT):
         raise UsageError(f"{rest}: {port!r} is not a port", _FORMS)
