@@ -102,8 +102,10 @@ def test_the_marks_that_are_seen_from_outside(
     done = ddpkit("launch", "-n", "2", *options, "--", script(SLOW))
     assert done.returncode == 0, done.stdout + done.stderr
     for rank in kept(tmp_path)["ranks"].values():
-        times = [rank["marks"][mark] for mark in ("start", "import", "meet", "group", "line", "end")]
-        assert times == sorted(times)
+        # A busy node looks late: what it saw comes in order, and the line has a time of its own.
+        for marks in (("start", "import", "meet", "group", "end"), ("start", "line", "end")):
+            times = [rank["marks"][mark] for mark in marks]
+            assert times == sorted(times)
         assert set(rank["marks"]) <= {"start", "import", "meet", "group", "line", "end"}
         assert rank["bins"] == []
 
