@@ -10,7 +10,8 @@ the run. It is not ended with the run, and neither is what it has started. Whate
 worker with a session of its own or a command behind `nohup`, serves nobody once the rank is gone.
 
 A daemon takes these steps one after the other, and until the last of them it looks like any leftover. What has begun a
-moment ago is therefore left alone until it is `GROWN_UP`, and judged then.
+moment ago is therefore left alone until it is `GROWN_UP`, and judged then. On a busy machine it takes its steps later:
+the time in which it waited for a processor does not count.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Collection, Sequence
 
-GROWN_UP = 2.0  # seconds from the start of a process until it is a daemon, if it becomes one; on a busy machine as well
+GROWN_UP = 2.0  # seconds from the start of a process until it is a daemon, if it becomes one
+STARVED = 8.0  # seconds more at most, in which it waited for a processor
 SETTLED = 0.2  # seconds after which a shared daemon without ranks is one that stays
 LOOK_AGAIN = 0.02  # seconds between two looks at processes that are being ended
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -117,8 +119,16 @@ def is_young(pid: int) -> bool:
     """Tell whether a process has begun so recently that it may be a shared daemon on its way."""
     if sys.platform != "linux":
         return False
-    process = read_process(pid)
-    return process is not None and time.clock_gettime(time.CLOCK_BOOTTIME) < process.started + GROWN_UP
+    process, now = read_process(pid), time.clock_gettime(time.CLOCK_BOOTTIME)
+    if process is None or now >= process.started + GROWN_UP + STARVED:
+        return False
+    return now < process.started + GROWN_UP + starved(pid)
+
+
+def starved(pid: int) -> float:
+    """Return the seconds in which a process was ready to run and had no processor; 0 where none are counted."""
+    words = read_text("/proc/%d/schedstat" % pid).split()  # on a processor; waits for one that are over; turns
+    return min(STARVED, int(words[1]) / 1e9) if len(words) == 3 else 0.0
 
 
 def daemons() -> dict[int, str]:
@@ -175,13 +185,14 @@ def end_all_below(limit: float) -> None:
 
     What is young is killed last, after GROWN_UP: also one of those that fork and end all the time.
     """
-    began = time.monotonic()
+    began, youth = time.monotonic(), GROWN_UP
     while time.monotonic() < began + limit:
         left = descendants()
-        if time.monotonic() < began + GROWN_UP and any(map(is_young, left)):
-            for pid in left:
-                if not is_young(pid):
-                    kill(pid, signal.SIGKILL)
+        young = set(filter(is_young, left))
+        youth = max([youth, *(GROWN_UP + starved(pid) for pid in young)])
+        if young and time.monotonic() < began + youth:
+            for pid in set(left) - young:
+                kill(pid, signal.SIGKILL)
         else:
             kill_all_below()
         try:

@@ -54,7 +54,8 @@ def submit(
 ) -> str:
     """Give the job to the scheduler. Returns its id. Raises LaunchError: JobRejectedError has the scheduler's words.
 
-    A busy controller may accept a job and not say so: it is looked for in the queue before it is submitted again.
+    A busy controller may accept a job and not say so: it is looked for in the queue before it is submitted again. Where
+    it is accepted later than that, the run has two jobs, and one of them is cancelled.
     """
     folder = str(Path(batch.log).parent)
     try:
@@ -62,16 +63,17 @@ def submit(
     except OSError as error:
         what = f"cannot write the job's output to {folder} on {machine.place}: {error.strerror or error}"
         raise LaunchError(what, "--log-dir DIR, or -o output=FILE") from None
-    scheduler = batch.scheduler
+    scheduler, again = batch.scheduler, False
     for pause in PAUSES:
         reply = machine.run(batch.submit, revealed(dict(batch.env)))
         silent = reply.timed_out or (reply.exit_code != 0 and re.search(scheduler.no_answer, reply.error))
         if not silent or not scheduler.submitted:
             break
         note(f"{reply.error.removeprefix(f'{batch.submit[0]}: error: ')}; looks for the job in {pause:g} s")
-        found = _find_submitted(batch, machine, pause, note, sleep)
+        found, again = _find_submitted(batch, machine, pause, note, sleep), True
         if found:
             note(f"the scheduler had accepted job {found}")
+            _cancel_others(batch, found, machine, note)
             return found
     if reply.missing:
         raise JobRejectedError(
@@ -88,7 +90,28 @@ def submit(
         raise JobRejectedError(f"{batch.submit[0]} rejected the job: {words}", hint)
     if reply.error:  # a warning, or the words of the site's filter
         note(reply.error[:500])
+    if again:
+        _cancel_others(batch, job_id[1], machine, note)
     return job_id[1]
+
+
+def _cancel_others(batch: Batch, kept: str, machine: Machine, note: Callable[[str], None]) -> None:
+    """Cancel the jobs that earlier submissions without an answer made after all. They have the script of this run."""
+    for job in _jobs_of(batch, machine.run(batch.scheduler.submitted).output):
+        if job != kept:
+            try:
+                cancel(batch, job, machine)
+            except LaunchError as error:
+                note(f"the scheduler has accepted this run twice: {error.message}; {error.hint}")
+            else:
+                note(f"the scheduler had accepted this run twice: cancelled job {job}, follows job {kept}")
+
+
+def _jobs_of(batch: Batch, listed: str) -> list[str]:
+    """Return the ids of the jobs that run the script of this batch, of what `submitted` printed."""
+    jobs = [line.strip().partition(" ") for line in listed.splitlines()]
+    found = [re.search(batch.scheduler.job_id, job) for job, _, script in jobs if script.strip() == batch.submit[-1]]
+    return list(dict.fromkeys(match[1] for match in found if match))  # of an array each id begins with that of all
 
 
 def _find_submitted(
@@ -103,10 +126,7 @@ def _find_submitted(
         sleep(pause)
         reply = machine.run(scheduler.submitted)
         if reply.exit_code == 0:
-            jobs = (line.strip().partition(" ") for line in reply.output.splitlines())
-            found = next((job for job, _, script in jobs if script.strip() == batch.submit[-1]), "")
-            job_id = re.search(scheduler.job_id, found, re.MULTILINE)  # of an array it is the beginning
-            return job_id[1] if job_id else ""
+            return next(iter(_jobs_of(batch, reply.output)), "")
         note(f"{reply.error}; waits for the scheduler")
     raise LaunchError(
         f"{batch.submit[0]} got no answer, nor did {scheduler.submitted[0]}: whether the job was accepted is not known",

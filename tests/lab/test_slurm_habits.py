@@ -230,6 +230,26 @@ def test_a_submission_without_an_answer(
     assert len(list(folder.glob("logs/*/run.json"))) == 1
 
 
+def test_a_submission_that_is_accepted_late(launch: Callable[..., Launch], folder: Path, idle_lab: Lab) -> None:
+    """The controller reads it after the look for it, so that the run has two jobs. One of them is cancelled."""
+    (folder / "job.py").write_text(
+        "import os, time\nwhile not os.path.exists('go'):\n    time.sleep(0.02)\n"
+        "with open('ran', 'a') as file:\n    file.write('x')\n"
+    )
+    (folder / "bin").mkdir()
+    head, submits, _ = BUSY.format(folder=folder, first="", words="Socket timed out").rpartition("exec")
+    (folder / "bin/sbatch").write_text(f'{head}/usr/bin/sbatch "$@" > /dev/null\n{submits} /usr/bin/sbatch "$@"\n')
+    (folder / "bin/sbatch").chmod(0o755)
+    before = ["env", f"PATH={folder / 'bin'}:{os.environ['PATH']}"]
+    command = launch(*SLURM, "--", "job.py", before=before)
+    command.wait_for("accepted this run twice: cancelled job")
+    (folder / "go").touch()
+    assert command.end() == 0, command.tail
+    jobs = idle_lab.run("login", "squeue", "--noheader", "--states=all", "--format=%T %o").stdout
+    assert sorted(re.findall(rf"(?m)^(\w+) {re.escape(str(folder))}/", jobs)) == ["CANCELLED", "COMPLETED"]
+    assert (folder / "ran").read_text() == "x"
+
+
 def test_a_busy_controller_is_waited_for(launch: Callable[..., Launch], folder: Path, idle_lab: Lab) -> None:
     """It is stopped for a while, and then reads what was sent to it."""
     (folder / "job.py").write_text("with open('ran', 'a') as file:\n    file.write('x')\n")

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import pytest
 from conftest import MARK, PATIENCE, Command, marked
 from program import wait_until
 
-from ddpkit.node.process_tree import is_shared_daemon
+from ddpkit.node.process_tree import GROWN_UP, is_shared_daemon, is_young, read_process
 
 TMUX: dict[str, Any] = {
     "standard": ["/dev/null", "/dev/null", "/dev/null"],
@@ -179,6 +180,27 @@ def test_a_daemon_of_the_user_stays(
         wait_until(
             lambda: any("3601" in words for words in marked(command.mark).values()), lambda: marked(command.mark)
         )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_process_that_gets_no_processor_stays_young() -> None:
+    """Beside one that takes the whole processor: it could not take its steps yet."""
+    place = min(os.sched_getaffinity(0))
+    busy = f"import os; os.sched_setaffinity(0, {{{place}}}); %s\nwhile True: pass"
+    idle = "import select; select.select([], [], [], 3600)"
+    codes = [busy % "", busy % "os.nice(19)", idle]
+    started = [subprocess.Popen([sys.executable, "-c", code]) for code in codes]
+    try:
+        pids = [each.pid for each in started]
+        wait_until(lambda: not is_young(pids[2]))
+        first = read_process(pids[1])
+        assert first is not None
+        assert time.clock_gettime(time.CLOCK_BOOTTIME) >= first.started + GROWN_UP
+        assert is_young(pids[1])
+    finally:
+        for each in started:
+            each.kill()
+            each.wait()
 
 
 def test_a_window_that_was_opened_during_the_run_stays(

@@ -20,6 +20,7 @@ from ddpkit.node.process_tree import (
     kill_all_below,
     name_of,
     nothing_left,
+    starved,
 )
 from ddpkit.node.supervision.rank_table import RankTable
 
@@ -115,8 +116,7 @@ class Shutdown:
         patience = LAUNCHER_PATIENCE if table.ranks and table.launchers else 0.0
         term_at = self.deadline if self._holds else self._ranks_gone + patience
         young = {pid for pid in left if pid not in self._terminated and is_young(pid)}
-        if young:
-            self._youth = GROWN_UP
+        self._youth = max([self._youth, *(GROWN_UP + starved(pid) for pid in young)])
         if now >= self.deadline or now >= term_at + LEFTOVER_PATIENCE + self._youth:
             if self._killing_since is None:
                 self._killing_since = now
