@@ -51,7 +51,7 @@ def _check_one_request(roles: Sequence[Role]) -> None:
     """Refuse a role that requests nodes of its own kind: all roles share one allocation. Raises UsageError."""
     from ddpkit.launchers.slurm import requested_options
 
-    of_request = {*requested_options(), "sbatch", "hetjob", "new_job"}
+    of_request = {*requested_options(), "sbatch", "hetjob", "new_job"} - {"array"}  # which roles do not have at all
     for role in roles:
         options = role.settings.get("options")
         for name in options if isinstance(options, Mapping) else ():
