@@ -97,8 +97,7 @@ heal: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/python tests/lab/cluster.py install
 	$(BIN)/python bench/heal.py --rounds $(or $(ROUNDS),200) --seed $(or $(SEED),1)
 
-# The score of `ddpkit explain` on labelled logs of real failures and healthy runs. bench/record_cases.py
-# provokes and records them again.
+# The score of `ddpkit explain` on labelled logs of real failures and healthy runs.
 diagnosis: $(VENV)/.dev
 	$(BIN)/python tests/diagnosis/score.py $(CASES)
 

@@ -324,11 +324,6 @@ class Setting:
     def placeholder(self) -> str:
         return "".join(word for word in self.flag.split() if not word.startswith("-"))
 
-    @property
-    def takes_word(self) -> bool:
-        """Tell whether the flag takes the next word as its value. One in brackets always follows `=`."""
-        return bool(self.placeholder) and not self.placeholder.startswith("[")
-
 
 def _setting(
     default: _T,

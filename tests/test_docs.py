@@ -16,7 +16,7 @@ import pytest
 import table
 from conftest import DDPKIT
 
-from ddpkit.cli import main as app
+from ddpkit.cli import app
 from ddpkit.run import bad_nodes
 
 ROOT = Path(__file__).parents[1]

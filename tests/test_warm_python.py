@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from launching import wait_until
 from program import MARK, PATIENCE, Program, marked, run_to_end
-from warm_python import WarmPython, run_ddpkit
+from warm_python import COMMANDS, WarmPython, run_ddpkit
 
 NEW, FORKED = "new", "forked"
 SEEN = """
@@ -34,7 +34,7 @@ sys.exit(7)
 
 def run(kind: str, argv: list[str], env: dict[str, str], cwd: Path) -> tuple[int, str, str]:
     if kind == FORKED:
-        process = WarmPython(argv, env=env, cwd=cwd, forked_from=("ddpkit.cli.main",))
+        process = WarmPython(argv, env=env, cwd=cwd, forked_from=COMMANDS)
         output, errors = process.communicate(PATIENCE)
         return process.wait(), output, errors
     done = run_to_end(argv, env=env, cwd=cwd, stdin=subprocess.DEVNULL, errors="surrogateescape")  # fmt: skip

@@ -224,7 +224,7 @@ def run_ddpkit(
     changed = {name for name, value in {*env.items()} ^ {*_environ().items()} if name.startswith(AT_START)}
     assert not changed, f"{changed} are read when Python starts: mark the test with new_python"
     argv = [sys.executable, "-m", "ddpkit", *args]
-    process = WarmPython(argv, env=env, cwd=cwd, forked_from=("ddpkit.cli.main", *LAZY))
+    process = WarmPython(argv, env=env, cwd=cwd, forked_from=(*COMMANDS, *LAZY))
     try:
         out, err = process.communicate(timeout)
     except BaseException:
@@ -233,6 +233,9 @@ def run_ddpkit(
     return subprocess.CompletedProcess(argv, process.wait(), out, err)
 
 
+COMMANDS = tuple(
+    f"ddpkit.cli.{name}" for name in ("at_rank", "drill", "explain", "launch", "live", "runs", "setup", "test")
+)
 # What most commands import when they are called.
 LAZY = ("ddpkit.execution.lifecycle", "ddpkit.execution.prepare", "ddpkit.launchers.registry")
 

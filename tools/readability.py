@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "ddpkit"
@@ -127,14 +127,10 @@ def docstring_texts(path: Path) -> Iterator[Text]:
 
 def help_texts() -> Iterator[Text]:
     """Help of every command and option, as Click has it, and of every backend and its options."""
-    import typer.main
-
     from ddpkit.cli import app as root
-    from ddpkit.cli import main
     from ddpkit.launchers import registry
 
-    assert main.run  # importing it registers the commands
-    group: Any = typer.main.get_command(root.app)
+    group = root.whole_program()
     for name, command in {"ddpkit": group, **group.commands}.items():
         yield from (Text(name, text) for text in (command.help, command.epilog) if text)
         for parameter in command.params:

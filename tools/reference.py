@@ -17,14 +17,13 @@ import typer
 import ddpkit
 from ddpkit import api, config, errors
 from ddpkit.cli import app as program
-from ddpkit.cli import main as _all_commands  # noqa: F401 - declares every command
 from ddpkit.execution import on_end
 from ddpkit.launchers import registry
 from ddpkit.monitor import dump
 from ddpkit.node import env_names
 from ddpkit.node.owned import MARKER
 from ddpkit.run import metrics, record, timeline
-from ddpkit.transports import login_host
+from ddpkit.transports.ssh import login_host
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -81,7 +80,7 @@ def _value(value: object) -> str:
 
 
 def _cli() -> str:
-    group: Any = typer.main.get_command(program.app)
+    group = program.whole_program()
     lines: list[str] = []
     for title, names in program.COMMANDS.items():
         lines += [f"* **{title}**: " + ", ".join(f"[{name}](#ddpkit-{name.replace(' ', '-')})" for name in names)]

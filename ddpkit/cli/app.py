@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.cli.line import Flags
     from ddpkit.launchers.host_names import Via
     from ddpkit.launchers.plan import Plan
-    from ddpkit.transports.login_host import LoginHost
+    from ddpkit.transports.ssh.login_host import LoginHost
 
 
 def _skip_type_conversion(parameters: list[Any]) -> list[Any]:
@@ -238,7 +238,7 @@ def _run_to_its_end(argv: list[str]) -> int:
 
 
 def _login_host(via: Via, folder: str) -> LoginHost:
-    from ddpkit.transports.login_host import of_record
+    from ddpkit.transports.ssh.login_host import of_record
 
     return of_record(via, folder)
 

@@ -181,33 +181,32 @@ def _run_rsync(
     link = LocalLink()  # under a supervisor, so that it ends with us
     link.start(program_request("rsync", list(argv), {}), events.put)
     code, errors, last = 0, [], ""
-    while True:
-        try:
-            event = events.get(timeout=QUIET)
-        except queue.Empty:
-            try:
-                check_alive()
-            except NoAnswerError:
-                link.close()
-                raise
-            continue
-        if event is None:
-            break
-        if event["e"] == "out" and event["fd"] == 1:
-            last = (last + event["data"])[-500:]
-            percents = _PERCENT.findall(event["data"])
-            if percents:
-                progress(spec.label, int(percents[-1]))
-        elif event["e"] == "out":
-            errors.append(event["data"])
-        elif event["e"] == "failed":
-            code = event["code"] if event["code"] is not None else 128 + (event["signal"] or 0)
-    link.close()
+    try:
+        while (event := _next_event(events, check_alive)) is not None:
+            if event["e"] == "out" and event["fd"] == 1:
+                last = (last + event["data"])[-500:]
+                percents = _PERCENT.findall(event["data"])
+                if percents:
+                    progress(spec.label, int(percents[-1]))
+            elif event["e"] == "out":
+                errors.append(event["data"])
+            elif event["e"] == "failed":
+                code = event["code"] if event["code"] is not None else 128 + (event["signal"] or 0)
+    finally:
+        link.close()
     if code == 0:
         progress(spec.label, 100)
         sent = _SENT.search(last)
         return None, int(re.sub(r"\D", "", sent[1])) if sent else 0
     return _problem(spec, code, " ".join("".join(errors).split())), 0
+
+
+def _next_event(events: queue.SimpleQueue[Event | None], check_alive: Callable[[], None]) -> Event | None:
+    while True:
+        try:
+            return events.get(timeout=QUIET)
+        except queue.Empty:
+            check_alive()
 
 
 def _problem(spec: HostSpec, code: int, words: str) -> Problem:

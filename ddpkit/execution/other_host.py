@@ -34,10 +34,10 @@ from ddpkit.launchers.slurm import Slurm
 from ddpkit.transports.channel import RefusedError, at_home
 from ddpkit.transports.choose import transport_class
 from ddpkit.transports.hosts import HostSpec, parse
-from ddpkit.transports.login_host import CONTROL_FILE, LoginHost, check_answer
-from ddpkit.transports.login_host import of_record as of_record
 from ddpkit.transports.pool import Connector
 from ddpkit.transports.scheduler import SlurmTransport
+from ddpkit.transports.ssh.login_host import CONTROL_FILE, LoginHost, check_answer
+from ddpkit.transports.ssh.login_host import of_record as of_record
 from ddpkit.transports.transport import SshTransport
 
 NOTE_INTERVAL = 8.0  # seconds between two notes about a launcher that is waited for

@@ -434,7 +434,8 @@ def _check_options(options: NodeOptions) -> None:
             "add --heartbeat-timeout 30",
         )
     if not 0 < options.connect_timeout <= 600:
-        raise UsageError(f"-o connect_timeout={options.connect_timeout:g}: seconds, more than 0 and at most 600")
+        what = f"-o connect_timeout={options.connect_timeout:g}: seconds, more than 0 and at most 600"
+        raise UsageError(what, "add --connect-timeout 5")
     hosts.check_master(options.master_addr, options.master_port)
 
 

@@ -106,15 +106,17 @@ class Syncer:
     def _conflicts(self, answer: dict[str, Any]) -> str:
         """Say what of a node would be lost; empty: nothing."""
         newer = [self._name(index) for index, digest in answer["newer"] if not self._is_same(index, digest)]
-        status = [f"newer there than here: {listed(newer)} (--sync=overwrite replaces what is newer)"] if newer else []
+        conflicts = (
+            [f"newer there than here: {listed(newer)} (--sync=overwrite replaces what is newer)"] if newer else []
+        )
         for index, there in answer["kinds"][:NAMED]:
-            status.append(f"{self._name(index)} is a {there} there, and a {self.entries[index].kind} here")
+            conflicts.append(f"{self._name(index)} is a {there} there, and a {self.entries[index].kind} here")
         more = len(answer["kinds"]) - NAMED
-        status += [f"and {more} more are of another kind there"] if more > 0 else []
+        conflicts += [f"and {more} more are of another kind there"] if more > 0 else []
         for key, what in (("foreign", "files of another user there"), ("written", "open for writing there")):
             if answer[key]:
-                status.append(f"{what}: {listed([self._name(index) for index in answer[key]])}")
-        return "; ".join(status)
+                conflicts.append(f"{what}: {listed([self._name(index) for index in answer[key]])}")
+        return "; ".join(conflicts)
 
     def _name(self, index: int) -> str:
         return self.entries[index].name

@@ -76,12 +76,12 @@ _CREATE = """container=$(
 _CHANGED_BY_ENROOT = re.compile(r"\n|\A[\"'].*[\"']\s*\Z", re.DOTALL)
 
 
-def option(default: Any, doc: str, alone: str = "") -> Any:
+def option(default: Any, doc: str, alone: str = "", **more: bool) -> Any:
     """A dataclass field that is also a `-o NAME=VALUE` of the backend, with its one line of documentation.
 
-    `alone`: the value that the flag `--NAME` stands for; empty: the flag needs a value.
+    `alone`: the value that the flag `--NAME` stands for; empty: the flag needs a value. `more`: marks of the backend's.
     """
-    return field(default=default, metadata={"doc": doc, "alone": alone})
+    return field(default=default, metadata={"doc": doc, "alone": alone, **more})
 
 
 def ssh_client(use: str) -> Any:

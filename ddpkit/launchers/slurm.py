@@ -12,7 +12,8 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import ClassVar, Literal
 
 from ddpkit.errors import AGAIN, UsageError
@@ -238,6 +239,14 @@ class Task:
         return f"set -- {join(inner)}\n{self.text}"
 
 
+# An option that is one of the request for nodes, under its name: a `#SBATCH` line of the job, an option of salloc.
+_requested = partial(option, request=True)
+
+
+def requested_options() -> tuple[str, ...]:
+    return tuple(each.name for each in fields(Slurm) if each.metadata.get("request"))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Slurm(Contained):
     """Common part of both backends: the options, by their SLURM names, and the job."""
@@ -246,16 +255,16 @@ class Slurm(Contained):
     needs: ClassVar[str] = "sbatch and srun; a directory that all nodes share"
     scheduler: ClassVar[Scheduler] = SLURM
 
-    partition: str = option("", "queue")
-    account: str = option("", "account to charge")
-    qos: str = option("", "quality of service")
-    time: str = option("", "time limit: minutes, HH:MM:SS, D-HH:MM:SS")
-    gpus_per_node: str = option("", "GPUs on each node: 8, or a100:8")
-    gres: str = option("", "generic resources on each node: gpu:8")
+    partition: str = _requested("", "queue")
+    account: str = _requested("", "account to charge")
+    qos: str = _requested("", "quality of service")
+    time: str = _requested("", "time limit: minutes, HH:MM:SS, D-HH:MM:SS")
+    gpus_per_node: str = _requested("", "GPUs on each node: 8, or a100:8")
+    gres: str = _requested("", "generic resources on each node: gpu:8")
     cpus_per_task: int = option(0, "CPUs for each rank")
-    mem: str = option("", "memory on each node: 200G; 0 is all")
-    constraint: str = option("", "features that the nodes must have")
-    exclude: str = option("", "nodes to exclude")
+    mem: str = _requested("", "memory on each node: 200G; 0 is all")
+    constraint: str = _requested("", "features that the nodes must have")
+    exclude: str = _requested("", "nodes to exclude")
     hetjob: str = option(
         "", "sbatch options of each further group of a heterogeneous job: --nodes=2 --gpus-per-node=v100:4 : --nodes=1"
     )
@@ -264,14 +273,14 @@ class Slurm(Contained):
         "order of the ranks: block (of the scheduler), topology (of the switches) or given (of the named hosts); "
         "auto: given with named hosts, else block",
     )
-    nodelist: str = option("", "nodes to use")
-    reservation: str = option("", "reservation to use")
-    exclusive: bool = option(False, "do not share the nodes with other jobs")
+    nodelist: str = _requested("", "nodes to use")
+    reservation: str = _requested("", "reservation to use")
+    exclusive: bool = _requested(False, "do not share the nodes with other jobs")
     job_name: str = option("", "job name; default: the name of the script")
     output: str = option("", "output file of the job; default: slurm-%j.out in the run's directory")
-    array: str = option("", "job array: 0-9%2; ddpkit submits it and does not follow it")
-    dependency: str = option("", "wait for other jobs: afterok:123")
-    signal: str = option("", "signal before the time limit: USR1@120 sends SIGUSR1 to the ranks")
+    array: str = _requested("", "job array: 0-9%2; ddpkit submits it and does not follow it")
+    dependency: str = _requested("", "wait for other jobs: afterok:123")
+    signal: str = _requested("", "signal before the time limit: USR1@120 sends SIGUSR1 to the ranks")
     requeue: str = option(
         "", "let SLURM requeue the job: true, false or another value of sbatch; default: the site's setting", "true"
     )
@@ -753,10 +762,7 @@ class Slurm(Contained):
             "nodelist": named,
             **more,
         }
-        for setting in (
-            "partition account qos time gpus_per_node gres mem constraint exclude nodelist reservation exclusive array "
-            "dependency signal"
-        ).split():
+        for setting in requested_options():
             asked[setting.replace("_", "-")] = getattr(self, setting) or asked.get(setting, "")
         for word, value in asked.items():
             if word in _FLAGS:

@@ -256,14 +256,14 @@ def request_file(run: Run, names: str, request: Mapping[str, object], *, require
 
 
 def _ask_launcher(
-    run: Run, number: int, command: str, fresh: Callable[[], dict[str, Any] | None], patience: float
+    run: Run, number: int, command: str, read_answer: Callable[[], dict[str, Any] | None], patience: float
 ) -> dict[str, Any] | None:
     """Send the signal that asks, and wait for the answer; None: the run ended before. Raises DdpkitError."""
     signal_launcher(run, number, command)
     until = time.monotonic() + patience
     while time.monotonic() < until:
         alive = launcher_process.is_alive(run)  # asked first: a launcher may answer, and end
-        answer = fresh()
+        answer = read_answer()
         if answer is not None or not alive:
             return answer
         time.sleep(0.02)

@@ -1,4 +1,4 @@
-"""Files of the kernel, read within bounds: /proc, control groups, sockets, its log."""
+"""Files of the kernel, read within bounds: /proc, control groups, sockets, its log; and the CPUs of this process."""
 
 from __future__ import annotations
 
@@ -130,6 +130,35 @@ def cpu_quota(root: str = "") -> float | None:
         if len(words) == 2 and words[0].isdecimal() and words[1].isdecimal():
             quotas.append(int(words[0]) / int(words[1]))
     return min(quotas) if quotas else None
+
+
+def own_cpus() -> list[int]:
+    """Return the CPUs to which SLURM confines this process, cores and sockets together; none where it does not.
+
+    Jobs that share an unconfined node would all take its first CPUs.
+    """
+    cpus = _own_cpus()
+    return cpus if len(cpus) < (os.cpu_count() or 0) else []
+
+
+def take_cpus(part: str) -> None:
+    """Keep a part of the CPUs, by their places: `0-7`, or `8-` for the rest. A process keeps all where it has none."""
+    first, _, last = part.partition("-")
+    cpus = _own_cpus()[int(first) : int(last) + 1 if last else None] if part else []
+    if cpus and sys.platform == "linux":
+        os.sched_setaffinity(0, cpus)
+
+
+def _own_cpus() -> list[int]:
+    if sys.platform != "linux":
+        return []
+    place = "/sys/devices/system/cpu/cpu%d/topology/"
+
+    def core(cpu: int) -> tuple[int, int, int]:
+        folder = place % cpu
+        return read_number(folder + "physical_package_id") or 0, read_number(folder + "core_id") or 0, cpu
+
+    return sorted(os.sched_getaffinity(0), key=core)
 
 
 def kernel_log(since: float, path: str = "/dev/kmsg") -> Iterator[tuple[float, str]]:

@@ -20,7 +20,7 @@ import time
 
 from ddpkit.node.child import become_subreaper, die_with_parent, end_as, hide
 from ddpkit.node.collect import lines_of
-from ddpkit.node.cpus import own_cpus, take_cpus
+from ddpkit.node.kernel import own_cpus, take_cpus
 from ddpkit.node.process_tree import end_all_below, kill
 from ddpkit.node.rank.rank_wrapper import FROM_ABOVE
 from ddpkit.node.rpc import Programs, host_name

@@ -21,7 +21,7 @@ import time
 from binascii import b2a_base64
 
 from ddpkit.node.child import HELD, become_subreaper, die_with_parent, exit_status, hide
-from ddpkit.node.cpus import take_cpus
+from ddpkit.node.kernel import take_cpus
 from ddpkit.node.process_tree import end_all_below, kill
 from ddpkit.node.rpc import OTHER_SIDE_ENDED, PIECE, CallServer, Programs
 from ddpkit.node.seal import Seal

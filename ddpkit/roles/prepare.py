@@ -47,19 +47,15 @@ def prepare_roles(
             prepared.close()
 
 
-# Options of a request for nodes. One allocation of SLURM has them once, for all roles.
-_OF_REQUEST = (
-    "partition account qos time gpus_per_node gres mem constraint exclude nodelist reservation exclusive dependency "
-    "signal sbatch hetjob new_job"
-).split()
-
-
 def _check_one_request(roles: Sequence[Role]) -> None:
-    """Refuse a role that requests nodes of its own kind: it would have no effect. Raises UsageError."""
+    """Refuse a role that requests nodes of its own kind: all roles share one allocation. Raises UsageError."""
+    from ddpkit.launchers.slurm import requested_options
+
+    of_request = {*requested_options(), "sbatch", "hetjob", "new_job"} - {"array"}  # which roles do not have at all
     for role in roles:
         options = role.settings.get("options")
         for name in options if isinstance(options, Mapping) else ():
-            if str(name).replace("-", "_") in _OF_REQUEST:
+            if str(name).replace("-", "_") in of_request:
                 what = f"roles.{role.name}.options.{name}: all roles share one allocation"
                 raise UsageError(what, f"set {name} in [options], for all of them")
 

@@ -24,7 +24,7 @@ import ddpkit
 from ddpkit import config
 from ddpkit.api.keywords import hint_in_keywords, message_in_keywords
 from ddpkit.api.launches import _command_line
-from ddpkit.cli import app, launch, main
+from ddpkit.cli import app, launch
 from ddpkit.cli import test as test_command
 from ddpkit.config import LaunchSettings
 from ddpkit.execution import job, prepare
@@ -217,7 +217,7 @@ def test_keywords_are_flags(patches: list[Seen], keywords: Any, script: Any, pro
         def by_words() -> object:
             for variable, value in env.items():
                 stack.enter_context(pytest.MonkeyPatch.context()).setenv(variable, value)
-            return main.run(["launch", "--dry-run", *words])
+            return app.run(["launch", "--dry-run", *words])
 
         def by_keywords() -> object:
             stack.pop_all().close()
@@ -252,7 +252,7 @@ def test_each_keyword_is_its_flag(name: str, patches: list[Seen]) -> None:
         patch.setenv("NCCL_DEBUG", "INFO")
         seen = compared(
             patches,
-            lambda: main.run(["launch", "--dry-run", *words]),
+            lambda: app.run(["launch", "--dry-run", *words]),
             lambda: ddpkit.plan("sleep", ["1"], **named),
         )
     assert seen.error is None
@@ -280,7 +280,7 @@ def test_keywords_of_a_test_are_its_flags(
         def by_words() -> object:
             for variable, value in env.items():
                 stack.enter_context(pytest.MonkeyPatch.context()).setenv(variable, value)
-            return main.run(["test", "--json", *words])
+            return app.run(["test", "--json", *words])
 
         def by_keywords() -> object:
             stack.pop_all().close()

@@ -9,15 +9,13 @@ import secrets
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
 from conftest import DDPKIT, SCRIPT
 
 import ddpkit as package
 from ddpkit import config
-from ddpkit.cli import app, main, setup
+from ddpkit.cli import app, setup
 from ddpkit.node.calls.gpus import numbers
 
 
@@ -288,7 +286,7 @@ def test_options_of_a_backend_fit_a_narrow_window(
     monkeypatch.setattr(setup, "rich_out", lambda: True)
     for columns, head in (("80", ["option", "what it does"]), ("140", ["option", "values", "default", "what it does"])):
         monkeypatch.setenv("COLUMNS", columns)
-        assert main.run(["backends", "ssh"]) == 0
+        assert app.run(["backends", "ssh"]) == 0
         shown = capsys.readouterr().out
         assert re.split("  +", shown.splitlines()[2]) == head
         fact = "[true | false; default: false]" if columns == "80" else "true | false"
@@ -331,7 +329,7 @@ def test_env_shows_where_values_come_from(ddpkit: DDPKIT) -> None:
 
 def test_the_help_lists_every_command_once_and_uncut(ddpkit: DDPKIT) -> None:
     listed = [name for commands in app.COMMANDS.values() for name in commands]
-    group: Any = typer.main.get_command(app.app)
+    group = app.whole_program()
     known = group.commands
     assert sorted(listed) == sorted(name for name in known if name != "test-distributed")  # another name of `test`
     assert {meant.split()[0] for meant in app._MEANT.values()} <= {*listed}
@@ -344,7 +342,7 @@ def test_the_help_lists_every_command_once_and_uncut(ddpkit: DDPKIT) -> None:
 
 
 def test_help_has_no_words_of_typer() -> None:
-    group: Any = typer.main.get_command(app.app)
+    group = app.whole_program()
     for name, command in group.commands.items():
         shown = command.get_help(command.make_context(name, [], resilient_parsing=True))
         assert shown.startswith(f"Usage: {name} [OPTIONS]"), shown

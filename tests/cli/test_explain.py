@@ -254,9 +254,7 @@ def test_a_log_is_explained_without_what_it_does_not_need(tmp_path: Path) -> Non
     """A start of 0.1 s: no TOML is parsed, and neither records nor plans are loaded."""
     log = tmp_path / "train.log"
     log.write_text("RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n")
-    code = (
-        f"import sys; from ddpkit.cli.main import run; run(['explain', {str(log)!r}]); print(*sys.modules, sep='\\n')"
-    )
+    code = f"import sys; from ddpkit.cli.app import run; run(['explain', {str(log)!r}]); print(*sys.modules, sep='\\n')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("line 1: ")
     unneeded = {"tomllib", "tomli", "logging", "ddpkit.run.record", "ddpkit.launchers.plan", "ddpkit.monitor.dump"}

@@ -10,13 +10,11 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer.main
 from run_logs import all_lines
 
-from ddpkit.cli import app, main, reader
+from ddpkit.cli import app, reader
 from ddpkit.cli.line import LETTERS, SBATCH, SHORT, TORCHRUN, Line, Use, of_sbatch
 from ddpkit.errors import OWN_OPTIONS, PreflightError, UsageError
 from ddpkit.launchers import registry
@@ -41,8 +39,7 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
     monkeypatch.chdir(tmp_path)
 
     def run(line: str) -> Typed:
-        assert main.run is app.run  # with all commands
-        code = main.run(shlex.split(line))
+        code = app.run(shlex.split(line))
         out, err = capfd.readouterr()
         return Typed(code, out, err)
 
@@ -264,7 +261,7 @@ def test_options_of_the_script_are_its_own(typed: TYPED, line: str, tmp_path: Pa
 
 
 def test_own_options_are_those_of_launch() -> None:
-    group: Any = typer.main.get_command(app.app)
+    group = app.whole_program()
     flags = {flag for each in group.commands["launch"].params for flag in each.opts}
     assert flags | {"--preload", "--stage", "--starter"} >= OWN_OPTIONS
 

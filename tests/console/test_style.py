@@ -201,7 +201,7 @@ def test_colour_can_be_forced(ddpkit: DDPKIT, script: SCRIPT) -> None:
 
 LOADED = """
 import sys
-from ddpkit.cli.main import run
+from ddpkit.cli.app import run
 code = run(sys.argv[1:])
 print([name for name in sys.modules if name.partition(".")[0] == "rich"], file=sys.stderr)
 sys.exit(code)

@@ -92,7 +92,7 @@ def test_what_is_not_known_is_not_guessed(end: str, words: str, ddpkit: DDPKIT, 
 def test_the_catalogue_costs_a_good_run_nothing(ddpkit: DDPKIT, script: Callable[[str], str]) -> None:
     """It is loaded when a run has failed, and not before."""
     code = (
-        "import sys, ddpkit.cli.main, ddpkit.diagnosis.verdict; "
+        "import sys, ddpkit.cli.app, ddpkit.diagnosis.verdict; ddpkit.cli.app.whole_program(); "
         "sys.exit(any('catalogue' in name for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0

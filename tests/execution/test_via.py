@@ -13,7 +13,7 @@ from ddpkit.execution.other_host import path_there
 from ddpkit.launchers.backends import NodeOptions
 from ddpkit.launchers.host_names import Via
 from ddpkit.node.calls import login_host
-from ddpkit.transports.login_host import LoginHost, check_answer
+from ddpkit.transports.ssh.login_host import LoginHost, check_answer
 
 PROJECT = Path("/home/ann/digits")
 

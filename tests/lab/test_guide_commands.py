@@ -1,4 +1,4 @@
-"""Each command that docs/migrate/sbatch.md has in place of another one runs in the lab, with a stand-in for its script.
+"""Each launch and test that docs/migrate/sbatch.md has in place of another command runs in the lab, with a stand-in.
 
 The page keeps the sizes of the set-ups that it translates; the lab's nodes have four GPUs and eight processors and one
 partition, so that `SCALED` is what a command is run with. Nothing else of it is changed.
@@ -19,6 +19,8 @@ import pytest
 from cluster import Lab
 from launching import wait_until
 
+from ddpkit.cli import app
+
 ROOT = Path(__file__).parents[2]
 PATIENCE = 240.0
 PAGE = ROOT / "docs/migrate/sbatch.md"
@@ -29,18 +31,15 @@ SCALED = {
     r"--cpus-per-task [468]\b": "--cpus-per-task 1",
     r"(?<= )-n 8(?= .*--)": "-n 4",
 }
-# Says who it is. With WAITS it stays until it is ended.
+# Says who it is.
 TRAIN = """
-import json, os, sys, time
+import json, os, sys
 seen = {name: os.environ[name] for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")}
 seen |= {"argv": sys.argv[1:], "env": dict(os.environ)}
 path = f"seen.{seen['RANK']}"
 with open(path + ".tmp", "w") as file:
     json.dump(seen, file)
 os.rename(path + ".tmp", path)
-print("ready", flush=True)
-if os.path.exists("waits"):
-    time.sleep(3600)
 """
 # Those that import torch where each takes seconds: the launch's starter, or the ranks of `ddpkit test`.
 SLOW = ("ddpkit test", "slurm-torchrun", "--starter torchrun", "-b legacy", "-b pdsh", "-b ssh node1 node2 -n 4 -- ")
@@ -80,6 +79,15 @@ def test_every_row_has_a_command_or_a_reason() -> None:
     assert len(dry) == 3
 
 
+def test_commands_that_look_at_a_run_have_these_flags() -> None:
+    """test_runs_slurm.py runs them."""
+    known = app.whole_program().commands
+    looks = [row.command.split()[1:] for row in RUN if row.command.split()[1] not in ("launch", "test")]
+    assert len(looks) >= 6
+    for name, *words in looks:
+        known[name].make_context(name, words)
+
+
 @dataclass
 class Site:
     """A project's folder, as those guides have it, and the login host of the lab."""
@@ -102,17 +110,6 @@ class Site:
     def seen(self) -> list[dict[str, Any]]:
         paths = sorted(self.folder.glob("seen.*[0-9]"), key=lambda path: int(path.suffix[1:]))
         return [json.loads(path.read_text()) for path in paths]
-
-    def living(self, *words: str) -> str:
-        """Start a run that stays. Returns its id."""
-        (self.folder / "waits").touch()
-        done = self.run(["launch", "--detach", *(words or ("-b", "slurm", "-N", "2", "-n", "1")), "--", "train.py"])
-        assert done.returncode == 0, done.stderr
-        wait_until(lambda: len(self.seen()) == 2, done.stderr)
-        return done.stdout.strip()
-
-    def stop(self) -> None:
-        self.run(["stop"])
 
 
 @pytest.fixture
@@ -186,46 +183,3 @@ def test_a_test(row: Row, site: Site) -> None:
     found = json.loads(done.stdout)
     assert found["ok"]
     assert "gloo" in {check["id"] for check in found["checks"] if check["status"] == "pass"}
-
-
-@pytest.mark.parametrize("row", kinds("ps", "status", "logs", "top", "stop"))
-def test_a_look_at_a_run(row: Row, site: Site) -> None:
-    run = site.living()
-    words = words_of(row.command)
-    try:
-        if "-f" in words:
-            command = subprocess.Popen(
-                site.lab.argv("login", site.argv(words), site.folder),
-                env={**site.lab.environ(), **site.env},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            try:
-                assert command.stdout is not None
-                line = command.stdout.readline()
-                # Of one rank its own words alone are shown.
-                assert re.fullmatch(r"ready\n" if "--rank" in words else r"\[[01] node\d\] ready\n", line)
-                site.stop()
-                command.communicate(timeout=PATIENCE)
-                assert command.returncode == 0  # it ends with the run
-            finally:
-                command.kill()
-                command.communicate()
-            return
-        done = site.run(words)
-        assert done.returncode == 0, done.stderr
-        if words[0] == "logs":
-            assert done.stdout.count("ready") == 2
-        elif words[0] == "top":
-            assert {"node1", "node2"} <= set(re.findall(r"node\d", done.stdout))
-        elif words[0] == "stop":
-            assert f"run {run}: stopped" in done.stdout
-        elif "--json" in words:
-            assert [each["state"] for each in json.loads(done.stdout)["runs"]] == ["running"]
-        else:
-            assert run.rpartition("-")[2] in done.stdout
-            assert "run" in done.stdout.replace(run, "")
-    finally:
-        if words[0] != "stop":
-            site.stop()

@@ -153,16 +153,6 @@ def test_progress_allows_the_same_failure_twice(run: Start, tmp_path: Path) -> N
     assert launch.end() == 0, launch.text
 
 
-def test_an_exception_of_the_script_is_not_repeated(run: Start, tmp_path: Path) -> None:
-    (tmp_path / "fail.1.1").touch()
-    launch = run("ssh", "node1", "node2", "node3", "--spares", "1")
-    assert launch.end() == 1, launch.text
-    assert shown(tmp_path) == [(["node1", "node2"], "stop", [])]
-    assert "ValueError: bad batch" in launch.text
-    assert launch.text.count("no other attempt follows: it would fail again") == 1
-    launch.wait_for_nothing_left()
-
-
 def test_a_dry_run_shows_the_spares(lab: Lab, tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text(JOB)
     words = ["-b", "ssh", "node[1-4]", "-n", "1", "--starter", "ranks", "--retries", "1", "--spares", "2"]

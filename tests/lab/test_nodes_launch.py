@@ -283,57 +283,6 @@ def test_an_elastic_run_goes_on_when_a_node_is_lost(backend: str, lab: Lab, tmp_
     assert out.count("] sum 2.0") == 2
 
 
-@pytest.mark.parametrize(
-    ("args", "named"),
-    [
-        (["-b", "ssh", "--", "job.py"], "requires hosts"),
-        (["-b", "pdsh", "-N", "3", "node1", "--", "job.py"], "3 nodes requested, and 1 host given"),
-        (
-            ["-b", "ssh", "node1", "-N", "1:2", "-o", "starter=ranks", "--", "job.py"],
-            "-N MIN:MAX works with starter torchrun",
-        ),
-        (["-b", "ssh", "node1", "-N", "3:2", "--", "job.py"], "the smaller number must come first"),
-        (["-b", "ssh", "job.py"], "requires hosts"),
-        (["-b", "ssh", "--hostfile", "none.txt", "--", "job.py"], "cannot read the host file none.txt"),
-        (["-b", "local", "--hostfile", "none.txt", "--", "job.py"], "does not support host files"),
-        (["-b", "ssh", "node1", "-o", "fanout=3", "--", "job.py"], "no option 'fanout'"),
-        (["-b", "ssh", "node1", "--", "missing.py"], "script missing.py not found in /"),
-        (["-b", "ssh", "node1", "-o", "heartbeat_timeout=-1", "--", "job.py"], "heartbeat_timeout=-1: seconds"),
-        (["-b", "ssh", "node1", "-o", "connect_timeout=0", "--", "job.py"], "connect_timeout=0: seconds"),
-        (
-            ["-b", "ssh", "node1", "-o", "heartbeat_timeout=inf", "--", "job.py"],
-            "heartbeat_timeout=inf: seconds, 1 to 86400",
-        ),
-        (["-b", "pdsh", "node1", "-o", "master_port=70000", "--", "job.py"], "master_port=70000 is not a port"),
-        (["-b", "ssh", "node1", "-o", "master_addr=$(id)", "--", "job.py"], r"master_addr=\$\(id\) is neither"),
-        (["-b", "ssh", "node1", "-o", "master_addr=node1:29500", "--", "job.py"], "is neither a name nor an address"),
-        (["-b", "pdsh", "node1", "-o", "pdsh_args='", "--", "job.py"], "pdsh_args=': No closing quotation"),
-        (
-            ["-b", "pdsh", "node[1-2]", "-o", "pdsh_args=-b -f1", "--", "job.py"],
-            "-f1 .*\n.*connects to all nodes at the same time",
-        ),
-        (["-b", "pdsh", "node[1-2]", "-o", "pdsh_args=-x node1", "--", "job.py"], "exclude=HOST"),
-        (["-b", "pdsh", "node[1-2]", "-o", "pdsh_args=-u 60", "--", "job.py"], "timeout SECONDS ddpkit launch"),
-        (
-            ["-b", "ssh", "--hostfile", "/dev/stdin", "--detach", "--", "job.py"],
-            "/dev/stdin is not readable by a detached launcher",
-        ),
-        (
-            ["-b", "ssh", "--hostfile", "/dev/stdin", "--detach", "--on", "node1", "--", "job.py"],
-            "/dev/stdin is not readable by a detached launcher",
-        ),
-    ],
-)
-def test_bad_input_is_refused_before_anything_is_reached(
-    args: list[str], named: str, launch: Launch, tmp_path: Path
-) -> None:
-    (tmp_path / "job.py").write_text(WHO)
-    done = launch(*args)
-    assert done.returncode == 121, done.stderr
-    assert re.search(named, done.stderr), done.stderr
-    assert not (tmp_path / "logs").exists()
-
-
 def test_the_folder_is_copied_to_nodes_that_do_not_have_it(launch: Launch, tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text(WHO)
     (tmp_path / ".gitignore").write_text("*.bin\n")

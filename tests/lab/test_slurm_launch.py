@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import signal
@@ -253,32 +252,6 @@ def test_refused(name: str, launch: Callable[..., Launch], folder: Path, idle_la
     assert second in command.text
     assert list(folder.glob("logs/*")) == []
     assert idle_lab.run("login", "squeue", "-h").stdout == ""
-    assert not (folder / "ran").exists()
-
-
-def test_too_many_nodes(launch: Callable[..., Launch], folder: Path, idle_lab: Lab) -> None:
-    """24.11 refuses it. Other versions let it wait, and so do we."""
-    (folder / "job.py").write_text("open('ran', 'w')\n")
-    command = launch("-b", "slurm", "-N", "9", "--", "job.py")
-    if os.environ.get("LAB_SLURM") == "24.11":
-        assert command.end() == 123, command.tail
-        assert "Requested node configuration is not available" in command.text
-        return
-    command.wait_for("cannot start as requested")
-    assert re.search(r"Partition\w+, and cannot .*; for the available resources: sinfo", command.text)
-    idle_lab.run("login", "scancel", command.record["job_id"])
-    assert command.end() == 143, command.tail
-
-
-def test_a_job_cancelled_in_the_queue(launch: Callable[..., Launch], folder: Path, idle_lab: Lab) -> None:
-    (folder / "job.py").write_text("open('ran', 'w')\n")
-    idle_lab.run("login", "sbatch", "-N4", "--exclusive", "-o", "/dev/null", "--wrap", "sleep 3600")
-    command = launch("-b", "slurm", "-N", "4", "-o", "exclusive=true", "--", "job.py")
-    command.wait_for("waits in the queue: Resources")
-    job = json.loads(next(folder.glob("logs/*/run.json")).read_text())["job_id"]
-    idle_lab.run("login", "scancel", job)
-    assert command.end() == 143, command.tail
-    assert f"job {job} was cancelled" in command.text
     assert not (folder / "ran").exists()
 
 

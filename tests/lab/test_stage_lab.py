@@ -155,16 +155,6 @@ def test_an_archive_of_conda_pack_runs_from_the_local_disk(site: Site, tmp_path:
     assert ran(again) == ran(first)
 
 
-def test_a_conda_environment_is_refused_with_the_command(site: Site, tmp_path: Path) -> None:
-    conda = tmp_path / "my conda"
-    (conda / "conda-meta").mkdir(parents=True)
-    (conda / "bin").mkdir()
-    (conda / "bin/python").symlink_to(sys.executable)
-    done = site.launch("--python", str(conda / "bin/python"), stage="--stage=env")
-    assert done.code == 121, done.text
-    assert f"hint: conda-pack -p '{conda}' -o env.tar.gz; then add --stage=env.tar.gz" in done.err
-
-
 # ---- what is not ddpkit's
 
 
@@ -189,23 +179,6 @@ def test_what_lies_beside_the_copies_stays(site: Site) -> None:
         "best.pt",
     ]
     assert len(copies(site, "node2")) == 3  # the last ones
-
-
-@pytest.mark.parametrize(
-    ("made", "said"),
-    [
-        ("mkdir -m 700 mine && touch mine/weights.pt && ln -s mine {stage}", "not a directory"),
-        ("mkdir -m 700 {stage} && touch {stage}/weights.pt", "ddpkit did not make it, and it holds weights.pt"),
-        ("mkdir -m 775 {stage}", "other users can use it: its mode is 775"),
-        ("mkdir -m 700 {stage} && chown 1234 {stage}", "it belongs to user 1234"),
-        ("chmod 777 .", "every user can rename what is in it"),
-    ],
-)
-def test_a_directory_that_is_not_ddpkits_is_refused(site: Site, made: str, said: str) -> None:
-    site.on("node1", made.format(stage=STAGE))
-    before = site.on("node1", "find . -printf '%p %m %u %T@\\n' | sort")
-    refused(site.launch(), "node1", f"cannot stage in .*: {said}", "--stage-dir")
-    assert site.on("node1", "find . -printf '%p %m %u %T@\\n' | sort") == before
 
 
 def test_copies_in_use_are_kept_whoever_uses_them(site: Site) -> None:
@@ -306,21 +279,6 @@ def test_a_disk_that_is_read_only(site: Site) -> None:
 def test_a_node_without_rsync(site: Site) -> None:
     site.bare.show("node2", "/usr/bin/rsync", "/dev/null")
     refused(site.launch(), "node2", "rsync", "ssh node2")
-
-
-def test_a_copy_without_its_marker_is_made_again(site: Site) -> None:
-    ran(site.launch())
-    (name,) = copies(site, "node1")
-    dead = "project-" + "0" * 32
-    site.on(
-        "node1",
-        f"cd {STAGE}/{name} && rm .ddpkit-complete && echo damaged > part.py && cd .. && mkdir {dead}.new-{'0' * 16}"
-        f" && echo stage-copy > {dead}.new-{'0' * 16}/.ddpkit && touch {dead}.tar-{'0' * 16}",
-    )
-    done = site.launch()
-    assert [words[0] for words in ran(done)] == ["one", "one"]
-    assert "to node1 " in done.err
-    assert dead not in site.on("node1", f"ls {STAGE}")
 
 
 def test_two_launches_at_once_copy_once(site: Site) -> None:

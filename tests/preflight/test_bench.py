@@ -72,7 +72,7 @@ def test_sizes_are_shown() -> None:
 
 def test_the_dry_run_needs_no_torch(tmp_path: Path, clean_environ: dict[str, str]) -> None:
     code = (
-        "import sys\nfrom ddpkit.cli.main import run\n"
+        "import sys\nfrom ddpkit.cli.app import run\n"
         "assert run(['bench', '2', '--dry-run', '--min-busbw', '3', '-e', '1K']) == 0\n"
         "assert not {'torch', 'fabric'} & set(sys.modules)"
     )

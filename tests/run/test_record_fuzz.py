@@ -21,7 +21,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ddpkit.cli.main import run as run_command
+from ddpkit.cli.app import run as run_command
 from ddpkit.run import job_status
 
 EXAMPLES = int(os.environ.get("DDPKIT_FUZZ", "60"))

@@ -278,9 +278,12 @@ def _remove_parts(root: str, name: str, entries: list[str]) -> None:
         draft = _DRAFT.fullmatch(each)
         if draft and draft[1] == name and is_owned(os.path.join(root, each), COPY):
             remove_directory(os.path.join(root, each), COPY)
-    remove_files(
-        root, ROOT, lambda each: each in entries and bool((status := _ARCHIVE.fullmatch(each)) and status[1] == name)
-    )
+
+    def is_archive(each: str) -> bool:
+        found = _ARCHIVE.fullmatch(each)
+        return each in entries and found is not None and found[1] == name
+
+    remove_files(root, ROOT, is_archive)
 
 
 def _make_room(content: dict[str, Any], came: str) -> str:

@@ -36,7 +36,7 @@ class Stream:
         self.rank = rank
         self.held = b""
         self.closed = False
-        self.read_at = 0.0  # time.monotonic() of the last read
+        self.read_at = float("-inf")  # time.monotonic() of the last read
 
     def take(self, data: bytes) -> bytes:
         """The part of the input so far that ends a line. A carriage return (a progress bar) ends one as well."""

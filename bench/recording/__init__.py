@@ -1,1 +1,0 @@
-"""Faults and healthy runs, each a small function that makes a labelled log."""
