@@ -15,7 +15,7 @@ from contextlib import suppress
 from ddpkit.console.status_bar import in_front
 
 CHUNK = 1 << 12  # bytes in one command, which has up to 6 characters for each
-WINDOW = 1 << 16
+WINDOW = 1 << 14  # so that they fit into the pipe of a supervisor that stands still, and no write to it waits
 LOOK = 500  # milliseconds between two looks whether a shell has given the terminal back
 
 
@@ -48,7 +48,7 @@ class RankInput:
     def on_taken(self, rank: int, size: int) -> None:
         """The rank's node has taken so many bytes."""
         if rank == self.rank and self._wake >= 0:
-            self._taken += size
+            self._taken = min(self._taken + size, self._read)  # a node may say more than it got
             with suppress(OSError):  # it is awake, or has ended
                 os.write(self._wake, b".")
 
