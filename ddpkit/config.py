@@ -584,6 +584,7 @@ class LaunchSettings:
     roles_from: str = ""  # who gave them, in place of the file
     replica: Replica | None = None  # of a role, which these settings are for
     function: bytes = field(default=b"", repr=False)  # of `ddpkit.call`, pickled
+    stdin: int | None = None  # the rank that reads the launcher's standard input
     held: str = ""  # the id of the hold that the launch uses; empty: none
     in_job: str = ""  # the id of the job of SLURM whose nodes its steps reach; empty: they are reached otherwise
 

@@ -24,6 +24,7 @@ from ddpkit.cli.options import (
     LEAVE,
     NODES,
     OUTPUT,
+    RANKS,
     WHOLE_LAUNCH,
     DryRun,
     HostWords,
@@ -62,6 +63,7 @@ def launch(
     dry_run: DryRun = False,
     survey: Survey = False,
     roles: Annotated[str | None, option("--roles", "Launch the roles of FILE.", "FILE", NODES)] = None,
+    stdin: Annotated[str | None, option("--stdin", "Let RANK read this standard input.", "RANK", RANKS)] = None,
     explain: Annotated[
         bool, option("--explain", "Print each setting and its source; run nothing.", group=CHECKS)
     ] = False,
@@ -76,6 +78,8 @@ def launch(
 ) -> None:
     """Run a script on every rank; the first failure ends all."""
     settings = launch_settings(context, hosts, roles)
+    if stdin is not None:
+        settings = _with_stdin(settings, stdin, detach=detach)
     allowed = queries(dry_run=dry_run, survey=survey)
     if explain:
         _explain(settings, as_json)
@@ -92,6 +96,21 @@ def launch(
         # --sync copies to HOST. A dry run prints the plan of the launcher there.
         settings = replace(settings, sync=transport_of(settings).names_nodes)
     raise typer.Exit(_launch(settings, allowed, detach=detach, as_json=as_json, quiet=quiet))
+
+
+def _with_stdin(settings: LaunchSettings, rank: str, *, detach: bool) -> LaunchSettings:
+    """Return the settings of a launch of which one rank has standard input. Raises UsageError."""
+    from dataclasses import replace
+
+    if not rank.isdecimal() or len(rank) > 9:
+        raise UsageError(f"--stdin {rank}: not the number of a rank", "add --stdin 0")
+    if detach:
+        raise UsageError(f"--stdin {rank} and --detach: a detached launch has no terminal", "remove --detach")
+    if settings.has_roles:
+        raise UsageError(
+            f"--stdin {rank}: works with one script, not with roles", f"ddpkit launch --stdin {rank} -- SCRIPT"
+        )
+    return replace(settings, stdin=int(rank))
 
 
 def _rows(settings: LaunchSettings) -> list[tuple[str, object, str]]:
@@ -441,7 +460,7 @@ def open_screen(
 
 
 def _bottom(job: Job, plan: Plan, settings: LaunchSettings, out: IO[bytes], err: IO[bytes]) -> Bottom | None:
-    if not settings.header:
+    if not settings.header or settings.stdin is not None:  # a rank asks, and a person types, where they would stand
         return None
     from ddpkit.console import status_bar
     from ddpkit.console.progress import Header

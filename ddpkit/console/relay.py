@@ -101,6 +101,7 @@ class Relay:
         self.tails: dict[str, bytes] = {}  # of thousands of ranks: as lists of lines they take twice the memory
         self._logs_at = 0.0  # time.monotonic(): until then what comes goes to the logs later, together
         self._shown: dict[tuple[str, int], float] = {}  # when a progress bar was last shown
+        self._prompt: Sink | None = None  # where the last line is one without an end
         self._count = 0  # lines shown
         self._last: dict[str, int] = {}  # by log: the number of its last line that was shown
         logs.on_problem = lambda text: self.err.write(f"ddpkit: {text}\n".encode())  # as a sink, from any thread
@@ -123,10 +124,18 @@ class Relay:
             shown = [coloured(line) for line in lines] if number in self.terminals else lines
             self._show(Source(rank, host, agent), number, front, shown)
 
+    def write_prompt(self, rank: int, host: str, agent: str, number: int, data: bytes) -> None:
+        """Take a line without an end, and show it at once: its rank waits for an answer."""
+        self.write(rank, host, agent, number, data, show=False)
+        self.flush(wait=False)
+        front = self._coloured(Source(rank, host, agent), number, f"[{self._label(rank, host, agent)}] ".encode())
+        self._put_out(number, front + (coloured(data) if number in self.terminals else data))
+        self._prompt = self._sink(number)
+
     def _show(self, source: Source, number: int, front: bytes, lines: list[bytes]) -> None:
         if self.fold is None or number not in self.folded:
             front = self._coloured(source, number, front)
-            (self.err if number == 2 else self.out).write(front + (b"\n" + front).join(lines) + b"\n")
+            self._put_out(number, front + (b"\n" + front).join(lines) + b"\n")
             return
         now = time.monotonic()
         self._put([folded for line in lines for folded in self.fold.add(now, source, number, line)])
@@ -140,7 +149,24 @@ class Relay:
                 front = f"[{label(line.sources, self.fold.world_size)}] ".encode()
                 alone = len(line.sources) == 1
                 data += [self._coloured(line.sources[0], number, front) if alone else front, line.text, b"\n"]
-            (self.err if number == 2 else self.out).write(b"".join(data))
+            self._put_out(number, b"".join(data))
+
+    def _put_out(self, number: int, data: bytes) -> None:
+        self._leave_prompt()
+        self._sink(number).write(data)
+
+    def _sink(self, number: int) -> Sink:
+        return self.err if number == 2 else self.out
+
+    def _leave_prompt(self) -> None:
+        """Begin a new line below a prompt that nobody has answered."""
+        prompt, self._prompt = self._prompt, None
+        if prompt is not None:
+            prompt.write(b"\n")
+
+    def end_prompt(self) -> None:
+        """Who answered the prompt has ended its line on the terminal."""
+        self._prompt = None
 
     def _coloured(self, source: Source, number: int, front: bytes) -> bytes:
         if number not in self.rich:
@@ -174,6 +200,7 @@ class Relay:
     def note(self, text: str, panel: Panel | None = None) -> None:
         """Write lines of ddpkit's own to standard error, after all lines before them; on a terminal, the panel."""
         self.flush(wait=False)
+        self._leave_prompt()
         self._keep(text)
         if panel is not None and self.draw is not None:
             self.notes.write(self.draw(panel))

@@ -84,7 +84,7 @@ class Bottom:
             size = os.get_terminal_size(self._handle)
         except OSError:
             return b""
-        lines = self._header.lines(size) if self._in_front() else []
+        lines = self._header.lines(size) if in_front(self._handle) else []
         if not lines:
             return b""
         if self._colour:
@@ -93,12 +93,13 @@ class Bottom:
         # The empty row, then each line on its own, then back up to that row.
         return "".join([_CUT, *(f"\r\n{line}" for line in lines), f"\x1b[{len(lines)}A\r", _BREAK]).encode()
 
-    def _in_front(self) -> bool:
-        """Tell whether to draw: in the background (`bg`) the last rows are those of the shell."""
-        try:
-            return os.tcgetpgrp(self._handle) == os.getpgrp()
-        except OSError:
-            return True  # it is not the terminal that controls us: no shell stands there
+
+def in_front(handle: int) -> bool:
+    """Tell whether a terminal is this process's: in the background (`bg`) its keys and last rows are the shell's."""
+    try:
+        return os.tcgetpgrp(handle) == os.getpgrp()
+    except OSError:
+        return True  # it is not the terminal that controls us: no shell stands there
 
 
 def make_bottom(out: IO[bytes], err: IO[bytes], header: Header, environ: Mapping[str, str]) -> Bottom | None:

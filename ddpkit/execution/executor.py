@@ -23,6 +23,7 @@ from ddpkit.console.relay import Relay
 from ddpkit.diagnosis.outcome import SUPERVISOR, Failure, Outcome
 from ddpkit.errors import NO_PROGRESS, LaunchError, UsageError
 from ddpkit.execution.hidden_failures import LIMIT, LIMIT_FEWER, ExceptionWatch, RestartTracker, Rounds
+from ddpkit.execution.rank_input import RankInput
 from ddpkit.launchers.events import (
     AnswerEvent,
     Command,
@@ -213,6 +214,7 @@ class Carrier:
         self.vitals = Vitals(relay.folder)
         self.timeline = Timeline(relay.folder, plan.world_size)
         self.monitor = MonitorServer(self)
+        self.stdin = RankInput(plan.stdin, self.post_input)
         self.ready = ReadyWatch(plan, on_ready)
         self.most_restarts = max((proc.restarts for step in plan.steps for proc in step.procs), default=0)
         limit = LIMIT if plan.min_nodes is None else LIMIT_FEWER
@@ -230,6 +232,7 @@ class Carrier:
             self.loop()
         finally:
             self.output.lift()  # nothing more is taken
+            self.stdin.close()
             self.ready.end(PATIENCE if self.deadline is None else 0.0)
             for node in self.nodes:
                 node.link.close()
@@ -251,6 +254,11 @@ class Carrier:
         with self.posting:
             if not self.over:  # else it would be an event of the next attempt
                 self.inbox.put((index, event))
+
+    def post_input(self, data: str) -> None:
+        """Called by the thread that reads standard input."""
+        index = next(node.index for node in self.nodes if self.stdin.rank in node.step.ranks)
+        self.post(index, {"e": "input", "data": data})
 
     def make_room(self) -> None:
         """Let the links post more output, unless the screen, a log or the search for a line is behind."""
@@ -357,6 +365,10 @@ class Carrier:
             self.on_answer(node, event, host)
         elif event["e"] == "value":
             self.on_value(event["rank"], event["data"])
+        elif event["e"] == "input":
+            self.on_input(node, event["data"])
+        elif event["e"] == "took":
+            self.stdin.on_taken(event["rank"], event["size"])
         elif event["e"] == "note":
             self.note(event["text"])
         elif event["e"] == "refused":
@@ -386,6 +398,7 @@ class Carrier:
         self.timed_out.clear()
         self.hosts.add(host)
         self.ready.on_start(node, event["rank"], host)
+        self.stdin.on_start(event["rank"])
         if is_watched(node.step) and len(node.running) == 1:  # the first of a start
             self.starts[node.index] = StartWatch(node)
 
@@ -407,6 +420,18 @@ class Carrier:
             self.timeline.record(host, mark)
         self.ready.on_answer(node, event)
         self.monitor.on_answer(node, event)
+
+    def on_input(self, node: Node, data: str) -> None:
+        """Give what was read from standard input to its rank."""
+        self.stdin.asks = False
+        if self.stdin.is_terminal and data.endswith("\n"):
+            self.relay.end_prompt()
+        node.link.send({"c": "input", "data": data})
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a rank waits for a person's answer, and others may wait for that rank."""
+        return self.stdin.asks
 
     def on_lost_link(self, node: Node, reason: str) -> None:
         """The connection to a node is gone, and with it the node, unless a scheduler runs the ranks."""
@@ -430,7 +455,10 @@ class Carrier:
         agent = event.get("agent", node.agent)
         if agent != node.agent:
             self.runtimes[host] = agent
-        self.relay.write(rank, host, agent, event["fd"], data, show=show)
+        if rank is not None and self.stdin.on_output(rank, prompt=event.get("prompt", False)):
+            self.relay.write_prompt(rank, host, agent, event["fd"], data)
+        else:
+            self.relay.write(rank, host, agent, event["fd"], data, show=show)
         if rank is not None:
             self.ready.on_output(data)
             waits = self.exceptions.take(rank, host, data)

@@ -48,6 +48,7 @@ from ddpkit.launchers.plan import (
     Request,
     World,
     with_port,
+    with_stdin,
 )
 from ddpkit.launchers.shell import Secret, count
 from ddpkit.node.supervision.clock import Clock
@@ -182,12 +183,13 @@ def _bad_nodes(settings: LaunchSettings) -> str:
 
 
 def _with_hooks(plan: Plan, settings: LaunchSettings) -> Plan:
-    """Add the function of the launch, and its commands `on_end` and `on_attempt`."""
+    """Add the function of the launch, the rank with standard input, and the commands `on_end` and `on_attempt`."""
 
     def hook(name: Literal["on_end", "on_attempt"]) -> OnEnd | None:
         command = str(getattr(settings, name))
         return OnEnd(command=command, directory=settings.directory_of(name)) if command else None
 
+    plan = with_stdin(plan, settings.stdin)
     plan = replace(plan, on_end=hook("on_end"), on_attempt=hook("on_attempt"), function=settings.function)
     if plan.batch is None or not plan.batch.nodes:
         return plan

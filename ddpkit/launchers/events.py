@@ -112,6 +112,7 @@ class OutputEvent(_Event):
     fd: Literal[1, 2]  # standard output, standard error
     data: Piece
     more: NotRequired[bool]
+    prompt: NotRequired[bool]  # a line without an end, of the rank that has standard input
     agent: NotRequired[str]  # the program whose lines these are, where the step's agent is another one
 
 
@@ -189,6 +190,14 @@ class ColdEvent(_Event):
     reason: Sentence
 
 
+class TookEvent(_Event):
+    """So many more bytes of standard input lie in the pipe of the rank that has it."""
+
+    e: Literal["took"]
+    rank: Rank
+    size: Annotated[int, Between(0, 1 << 20)]
+
+
 class EndEvent(_Event):
     """Nothing of this run is alive on the node."""
 
@@ -202,6 +211,13 @@ class LostEvent(_Event):
     reason: str
 
 
+class InputEvent(_Event):
+    """What this process has read from its standard input, for a rank; empty: its end."""
+
+    e: Literal["input"]
+    data: str
+
+
 class NoteEvent(_Event):
     """A transport's remark for the user."""
 
@@ -212,8 +228,8 @@ class NoteEvent(_Event):
 Event = (
     HelloEvent | AnswerEvent | BeatEvent | StartEvent | MarkEvent | VersionsEvent | StepsEvent |
     OutputEvent | ValueEvent | ExitEvent | FailedEvent | LeftoverEvent | DaemonsEvent | StuckEvent | RefusedEvent |
-    ColdEvent |
-    EndEvent | LostEvent | NoteEvent
+    ColdEvent | TookEvent |
+    EndEvent | LostEvent | InputEvent | NoteEvent
 )  # fmt: skip
 
 
@@ -221,7 +237,7 @@ Event = (
 _OF_NODES = (
     HelloEvent, AnswerEvent, BeatEvent, StartEvent, MarkEvent, VersionsEvent, StepsEvent, OutputEvent,
     ValueEvent, ExitEvent, FailedEvent, LeftoverEvent, DaemonsEvent, StuckEvent, RefusedEvent, ColdEvent,
-    EndEvent,
+    TookEvent, EndEvent,
 )  # fmt: skip
 _NEVER = ("host", "agent", "values", "error")  # keys that only this machine adds
 _TIMED = ("beat", "start", "mark", "steps", "exit", "failed")  # each of which has the time of the node
@@ -309,4 +325,11 @@ class CallCommand(TypedDict):
     args: dict[str, object]
 
 
-Command = StopCommand | SignalCommand | CallCommand
+class InputCommand(TypedDict):
+    """Bytes for the rank that has standard input; empty: its end."""
+
+    c: Literal["input"]
+    data: str
+
+
+Command = StopCommand | SignalCommand | CallCommand | InputCommand

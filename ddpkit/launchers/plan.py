@@ -14,6 +14,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Any, Literal
 
+from ddpkit.errors import UsageError
 from ddpkit.launchers.cpu_binding import Topology, format_cpus
 from ddpkit.launchers.host_names import Via
 from ddpkit.launchers.shell import Raw, Secret, Value, Word, assign, count, exports, join, quote
@@ -411,6 +412,7 @@ class Plan:
     port: int | None = None  # of the program on the first node
     ready: Ready | None = None  # when it is ready
     function: bytes = field(default=b"", repr=False)  # of `ddpkit.call`, pickled: each node gets it with its request
+    stdin: int | None = None  # the rank that reads the launcher's standard input; None: none does
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -487,6 +489,25 @@ def _lines(step: Step) -> str:
     return "\n".join(lines)
 
 
+def with_stdin(plan: Plan, rank: int | None) -> Plan:
+    """Return a plan of which one rank reads the launcher's standard input. Raises UsageError where none can."""
+    if rank is None:
+        return plan
+    front = f"--stdin {rank}"
+    if any(step.scheduled for step in plan.steps):
+        what = f"{front}: SLURM starts these ranks, and passes no input on"
+        raise UsageError(what, f"ddpkit hold -b {plan.backend}, then this command in its project")
+    if not rank < plan.world_size:
+        raise UsageError(f"{front}: the ranks of this launch are 0 to {plan.world_size - 1}", "add --stdin 0")
+    step = next((step for step in plan.steps if rank in step.ranks), plan.steps[0])
+    if step.preload:
+        raise UsageError(f"{front} works without -o preload, whose ranks are forks of one process", "add --no-preload")
+    if step.procs[0].rank is None:
+        what = f"{front} works with starter ranks: {step.procs[0].name} gives its ranks an empty input"
+        raise UsageError(what, "add --starter ranks")
+    return replace(plan, stdin=rank)
+
+
 def render_plan(plan: Plan) -> str:
     """The dry run: what a cluster's administrator would want to read before it runs."""
     if plan.batch is not None:
@@ -498,6 +519,7 @@ def render_plan(plan: Plan) -> str:
     width = count(plan.world_size, "rank")
     width += "" if plan.steps[0].scheduled else f" on {count(len(plan.steps), 'node')}"
     out = ["#!/bin/sh", f"# ddpkit run {plan.run_id}: backend {plan.backend}, {width}"]
+    out += [f"# standard input: rank {plan.stdin}"] if plan.stdin is not None else []
     out += [f"# spare: {', '.join(plan.spares)}"] if plan.spares else []
     out += [f"# synced: {copy}" for copy in plan.sync]
     out += [f"# staged: {copy}" for copy in plan.stage]
@@ -538,6 +560,7 @@ def plan_as_dict(plan: Plan) -> dict[str, Any]:
         "grace": plan.grace,
         "heartbeat_timeout": plan.heartbeat_timeout,
         "min_nodes": plan.min_nodes,
+        "stdin": plan.stdin,
         "spares": list(plan.spares),
         "files": [{"path": file.path, "text": file.text, "copy_of": file.copy_of} for file in plan.files],
         "sync": [asdict(copy) for copy in plan.sync],

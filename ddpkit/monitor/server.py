@@ -97,6 +97,9 @@ class Launcher(Protocol):
     def is_held_up(self) -> bool: ...
 
     @property
+    def is_asking(self) -> bool: ...
+
+    @property
     def nodes(self) -> Sequence[Any]: ...
 
     def note(self, text: str) -> None: ...
@@ -261,7 +264,7 @@ class MonitorServer:
             any_runs = any(node.running for node in self._launcher.nodes)
             # Before a rank runs there is nobody to ask: a job that waits in its queue does not hang.
             if self._watch is not None and time.monotonic() >= self._watch.due and any_runs:
-                if self._is_debugged():
+                if self._launcher.is_asking or self._is_debugged():
                     self._watch.pause(time.monotonic())
                 else:
                     self.request_dump("watch")

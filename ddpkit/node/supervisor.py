@@ -28,6 +28,7 @@ from ddpkit.node.seal import Seal
 from ddpkit.node.supervision.event_loop import Children, EventLoop
 from ddpkit.node.supervision.launcher_io import LauncherIO
 from ddpkit.node.supervision.rank_calls import RankCalls
+from ddpkit.node.supervision.rank_input import RankInput
 from ddpkit.node.supervision.rank_output import RankOutput
 from ddpkit.node.supervision.rank_pipes import RankPipes
 from ddpkit.node.supervision.rank_table import RankTable
@@ -53,12 +54,13 @@ class Supervisor:
         self.loop = EventLoop()
         self.launcher = self.connect(float(request.get("silence", 0.0)), received, seals)
         send = self.launcher.send
-        self.output = RankOutput(self.loop, send)
+        self.stdin = RankInput(self.loop, send, request.get("stdin"))
+        self.output = RankOutput(self.loop, send, self.stdin.rank)
         self.children = Children(self.loop)
         restarts = max([0, *(proc.get("restarts", 0) for proc in request["procs"])])
         self.table = RankTable(send, self.output, restarts)
         self.pipes = RankPipes(self.loop, send, self.output, self.table)
-        self.spawner = Spawner(request, self.children, self.table, self.output, self.pipes, send)
+        self.spawner = Spawner(request, self.children, self.table, self.output, self.pipes, self.stdin, send)
         self.calls = RankCalls(self.loop, send, self.table, self.output, programs)
         again, holds = "DDPKIT_ATTEMPT" in request["env"], "holder" in request.get("programs", ())
         grace = float(request["grace"])
@@ -82,6 +84,8 @@ class Supervisor:
             self.shutdown.stop(float(command["grace"]))
         elif command["c"] == "signal":
             self.table.signal(getattr(signal, command["name"]))
+        elif command["c"] == "input":
+            self.stdin.take(command["data"])
         elif command["c"] == "call" and self.shutdown.deadline is None:
             self.calls.start(command["id"], command["function"], command["args"])
 

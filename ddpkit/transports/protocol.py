@@ -476,6 +476,7 @@ def request(step: Step, plan: Plan) -> str:
             "function": "" if step.scheduled else b64encode(plan.function).decode(),
             "grace": plan.grace,
             "silence": plan.heartbeat_timeout,
+            "stdin": plan.stdin if plan.stdin in step.ranks else None,
             "cpus": step.env.get(plans.CPUS, ""),
         }
     )

@@ -38,6 +38,16 @@ def test_the_agent_has_its_name(relay: Relay) -> None:
     assert shown(relay) == b"[torchrun node2] one\n"
 
 
+def test_a_prompt_is_shown_at_once_and_what_follows_begins_a_line(relay: Relay) -> None:
+    relay.write_prompt(0, "a", "", 1, b"(Pdb) ")
+    assert shown(relay) == b"[0 a] (Pdb) "
+    relay.write(1, "a", "", 1, b"other\n")
+    relay.write_prompt(0, "a", "", 1, b"(Pdb) ")
+    relay.end_prompt()  # by a key on the terminal
+    relay.write(0, "a", "", 1, b"41\n")
+    assert shown(relay) == b"[0 a] (Pdb) \n[1 a] other\n[0 a] (Pdb) [0 a] 41\n"
+
+
 def test_standard_error_stays_apart(relay: Relay) -> None:
     relay.write(0, "a", "", 2, b"oops\n")
     assert shown(relay) == b""

@@ -97,6 +97,36 @@ def inside(tmp_path: Path, world: dict[str, str], start: Start) -> Start:
     return run
 
 
+CALLS = """
+import functools, json, os, sys
+import ddpkit
+def work(item):
+    if os.environ["DDPKIT_ATTEMPT"] == "1":
+        raise RuntimeError("CUDA error: uncorrectable ECC error encountered")
+    return item, int(os.environ["RANK"]), os.environ["IN_IMAGE"]
+options = dict(word.partition("=")[::2] for word in sys.argv[1:])
+settings = {"nproc_per_node": 2, "options": options, "retries": 1}
+found = [ddpkit.call(work, 7, **settings), *ddpkit.map(work, [8, 9], at_once=1, **settings)]
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.parametrize("runtime", ["podman", "apptainer"])
+def test_calls_in_a_container_with_another_attempt(
+    runtime: str, world: dict[str, str], clean_environ: dict[str, str], tmp_path: Path
+) -> None:
+    """The function comes and its values go by the connection: the container sees no directory of the launcher."""
+    (tmp_path / "work/calls.py").write_text(CALLS)
+    words = [word for word in container(runtime, tmp_path) if word != "-o"]
+    env = {**clean_environ, **world, "PYTHONPATH": str(Path(__file__).parents[2])}
+    argv = [sys.executable, "calls.py", *words]
+    done = subprocess.run(
+        argv, cwd=tmp_path / "work", env=env, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [[[item, rank, "yes"] for rank in (0, 1)] for item in (7, 8, 9)]
+
+
 @pytest.mark.parametrize("runtime", RUNTIMES)
 def test_hostile_words_arrive(runtime: str, inside: Start, tmp_path: Path) -> None:
     (tmp_path / "work/job.py").write_text(PROBE)

@@ -317,8 +317,12 @@ def test_a_python_that_no_pdb_attaches_to(waits: Command, ddpkit: DDPKIT) -> Non
 
 def test_no_hang_is_seen_while_a_rank_is_debugged(tmp_path: Path) -> None:
     launcher: Any = SimpleNamespace(folder=tmp_path, nodes=[SimpleNamespace(running={0}, ended=True)], deadline=None)
+    launcher.is_asking = True  # the rank with standard input waits at a prompt
     server = MonitorServer(launcher)
     server.watch(0.0, "end")
+    server.turn()
+    assert server.idle
+    launcher.is_asking = False
     request = tmp_path / "debug.1.ask"
     request.write_text(json.dumps({"pid": os.getpid(), "start": process_start(os.getpid())}))
     server.turn()

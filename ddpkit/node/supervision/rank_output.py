@@ -25,6 +25,7 @@ DRAIN_LIMIT = 1 << 24  # bytes that are read at once of a rank that ended
 BUSY = 0.010  # seconds between two reads of a busy pipe
 LEAST, MOST = 0.003, 0.080  # seconds between those that follow: a pipe holds 64 KB, and a full one stops its rank
 FLOOD = CHUNK // 2  # bytes of a read after which the next one comes at once
+PROMPT = 0.1  # seconds after which a line without an end is a prompt, of the rank that has standard input
 
 
 class Stream:
@@ -52,7 +53,9 @@ class Stream:
 class RankOutput:
     """All output pipes of one node."""
 
-    def __init__(self, loop: EventLoop, send: Callable[..., None]) -> None:
+    def __init__(self, loop: EventLoop, send: Callable[..., None], asker: int | None = None) -> None:
+        """`asker`: the rank that has standard input."""
+        self._asker, self._prompt_at = asker, float("inf")
         self.last_line: dict[int, float] = {}  # rank: time.time() of its last line
         self.words: dict[int, LastWords] = {}
         self._loop = loop
@@ -92,10 +95,13 @@ class RankOutput:
 
     def pause_busy(self) -> float:
         """Seconds until `read_busy` has something to do."""
-        return self._busy_at - time.monotonic() if self._busy and not self._paused else float("inf")
+        busy_at = self._busy_at if self._busy and not self._paused else float("inf")
+        return min(busy_at, self._prompt_at) - time.monotonic()
 
     def read_busy(self, *, early: bool = False) -> None:
         """Read the busy pipes together, when it is time. One that has nothing, or very much, is watched again."""
+        if time.monotonic() >= self._prompt_at:
+            self._show_prompts()
         if not self._busy or self._paused or (time.monotonic() < self._busy_at and not early):
             return
         busy, self._busy = self._busy, []
@@ -136,17 +142,27 @@ class RankOutput:
             self._streams.remove(stream)
             return 0
         self._pass_on(stream, stream.take(data))
+        if self._asker is not None and stream.rank == self._asker:
+            self._prompt_at = time.monotonic() + PROMPT
         return len(data)
 
-    def _pass_on(self, stream: Stream, data: bytes) -> None:
+    def _show_prompts(self) -> None:
+        """Pass on lines without an end of the rank that has standard input: it may wait for an answer."""
+        self._prompt_at = float("inf")
+        for stream in self._streams:
+            if stream.rank == self._asker and 0 < len(stream.held) < PIECE and not stream.held.endswith(b"\r"):
+                held, stream.held = stream.held, b""
+                self._pass_on(stream, held, prompt=True)
+
+    def _pass_on(self, stream: Stream, data: bytes, **more: bool) -> None:
         if data:
             if stream.rank is not None:
                 self.last_line[stream.rank] = now = time.time()
                 self.words.setdefault(stream.rank, LastWords()).take(data[-KEPT:].decode("utf-8", "replace"), now)
             for start in range(0, len(data), PIECE):
                 text = data[start : start + PIECE].decode("utf-8", "surrogateescape")
-                more = {"more": True} if start + PIECE < len(data) else {}
-                self._send(e="out", rank=stream.rank, fd=stream.number, data=text, **more)
+                rest = {"more": True} if start + PIECE < len(data) else more
+                self._send(e="out", rank=stream.rank, fd=stream.number, data=text, **rest)
 
     def _finish(self, stream: Stream) -> None:
         """Pass on a last line that has no end."""

@@ -20,6 +20,7 @@ from ddpkit.node.child import HELD, HELD_FORMAT, die_with_parent, execute, merge
 from ddpkit.node.owned import create_file
 from ddpkit.node.process_tree import groups
 from ddpkit.node.supervision.event_loop import Children
+from ddpkit.node.supervision.rank_input import RankInput
 from ddpkit.node.supervision.rank_output import RankOutput
 from ddpkit.node.supervision.rank_pipes import RankPipes, make_pipe
 from ddpkit.node.supervision.rank_table import RankTable
@@ -88,9 +89,10 @@ class Spawner:
         table: RankTable,
         output: RankOutput,
         pipes: RankPipes,
+        stdin: RankInput,
         send: Callable[..., None],
     ) -> None:
-        self._send = send
+        self._send, self._stdin = send, stdin
         self._request = request
         self._programs: list[str] = request.get("programs", [])  # of `ddpkit/node`, for the ranks
         self._children = children
@@ -221,7 +223,7 @@ class Spawner:
     def _spawn(self, argv: list[str], env: dict[str, str], rank: int | None, cpus: list[int], held: Any = None) -> int:
         """Start a process; with `held` as a fork of that warm Python."""
         pipes = [os.pipe() for _ in range(2)]
-        null = os.open(os.devnull, os.O_RDWR)  # here: where no descriptor is left, this is an error of the start
+        stdin = self._stdin.open(rank)  # here: where no descriptor is left, this is an error of the start
         supervisor = os.getpid()
         # A TERM that comes before the child has its own handling of it would be lost: it waits until then.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, RANK_SIGNALS)
@@ -232,7 +234,7 @@ class Spawner:
                 os.setsid()
                 # The second line of defence, should this process itself be killed.
                 die_with_parent(supervisor, signal.SIGKILL)
-                for fd, file in enumerate((null, pipes[0][1], pipes[1][1])):
+                for fd, file in enumerate((stdin, pipes[0][1], pipes[1][1])):
                     os.dup2(file, fd)
                 reset_signals()
                 if rank is None:  # a scheduler may send them to every process: they would end torchrun
@@ -250,7 +252,7 @@ class Spawner:
                     os._exit(126)  # never on in the code of the supervisor, with its connection and its descriptors
             raise held.Become(argv, env)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        os.close(null)
+        os.close(stdin)
         groups.add(pid)
         for number, (read, write) in enumerate(pipes, 1):
             os.close(write)
