@@ -191,7 +191,7 @@ def _parse_hang_action(value: object, label: Label) -> Literal["warn", "end"]:
 
 def _parse_slow_action(value: object, label: Label) -> Literal["", "note", "spare"]:
     if value in ("", "note", "spare"):
-        return value  # type: ignore[return-value]
+        return value
     raise UsageError(f"{label.prefix}{value}: must be note or spare")
 
 

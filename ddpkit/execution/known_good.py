@@ -105,11 +105,13 @@ def read() -> tuple[Speed, ...]:
 
 def remember(new: Sequence[Speed]) -> list[Past]:
     """Add speeds to the file. Returns each beside its past. Of two programs that write at once, one is forgotten."""
+    if not new:
+        return []
     known = read()
     with suppress(OSError, RuntimeError):
         folder = index_folder().parent
         make_directories(folder, 0o700)
-        if new and folder.stat().st_uid == os.geteuid():
+        if folder.stat().st_uid == os.geteuid():
             speeds = _Speeds(speeds=merge(known, new))
             write_atomically(folder / FILE, json.dumps(asdict(speeds)) + "\n", 0o600)
     return [compare(known, each) for each in new]
