@@ -1,6 +1,8 @@
 """Does the drill find what is planted, and nothing in a good script? The scripts of tests/drill/scripts, some at once.
 
-python bench/drill.py --rounds 3 --jobs 4
+PAUSE=0.15 python bench/drill.py --rounds 3 --jobs 4
+
+PAUSE: seconds of each of 100 steps. A busy machine needs longer runs: a fault takes seconds to be injected.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ PLANTED = {
     "last_barrier": ("clean",),
 }
 ROWS = ("clean", "exit", "usr1", "term", "kill", "stop", "save-kill", "disk", "resume")
-OPTIONS = ["-n", "2", "-o", "starter=ranks", "--no-preflight", "--grace", "5", "--hang-timeout", "8"]
+OPTIONS = ["-n", "2", "-o", "starter=ranks", "--no-preflight"]
+SHORT = ["--grace", "5", "--hang-timeout", "8"]  # of planted faults: a save takes 10 s
 
 
 def drill(name: str) -> dict[str, tuple[str, str]]:
@@ -42,7 +45,16 @@ def drill(name: str) -> dict[str, tuple[str, str]]:
         told = ["--checkpoint-dir-option", "--out"]
         if name == "good_resume":
             told = ["--checkpoint-dir-variable", "CKPT_DIR", "--resume-args=--resume"]
-        words = [*OPTIONS, "--faults", ",".join(PLANTED.get(name, ROWS)), *told, "--json", "--", f"{name}.py"]
+        words = [
+            *OPTIONS,
+            *(SHORT if name in PLANTED else ()),
+            "--faults",
+            ",".join(PLANTED.get(name, ROWS)),
+            *told,
+            "--json",
+            "--",
+            f"{name}.py",
+        ]
         done = subprocess.run(
             [sys.executable, "-m", "ddpkit", "drill", *words], cwd=folder, capture_output=True, text=True, check=False
         )
