@@ -189,6 +189,12 @@ def _parse_hang_action(value: object, label: Label) -> Literal["warn", "end"]:
     raise UsageError(f"{label.prefix}{value}: must be warn or end")
 
 
+def _parse_slow_action(value: object, label: Label) -> Literal["", "note", "spare"]:
+    if value in ("", "note", "spare"):
+        return value
+    raise UsageError(f"{label.prefix}{value}: must be note or spare")
+
+
 def _parse_observe(value: object, label: Label) -> tuple[str, ...]:
     """Parse parts: ["start", "steps"], or the text start,steps; all is each of them, an empty text none."""
     words = value if isinstance(value, list | tuple) else str(value).replace(",", " ").split()
@@ -379,6 +385,7 @@ SourcedName = Literal[
     "python",
     "roles",
     "script",
+    "slow_action",
     "workdir",
 ]  # their source decides something
 
@@ -476,6 +483,13 @@ class LaunchSettings:
     )
     hang_action: Literal["warn", "end"] = _setting(
         "warn", _parse_hang_action, '"warn" or "end"', "", "After hang_timeout, warn only, or end the run."
+    )
+    slow_action: Literal["", "note", "spare"] = _setting(
+        "",
+        _parse_slow_action,
+        '"note" or "spare"; "": none',
+        "--slow-action ACTION",
+        "Look for slow ranks too: note them, or spare: replace their node.",
     )
     observe: tuple[str, ...] = _setting(
         (),
@@ -659,6 +673,7 @@ class LaunchKeywords(TypedDict, total=False):
     hold: bool | None
     hang_timeout: float | str | None
     hang_action: str | None
+    slow_action: str | None
     observe: Sequence[str] | str | None
     retries: int | str | None
     spares: int | str | None

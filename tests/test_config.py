@@ -101,6 +101,7 @@ def test_values_of_a_program(tmp_path: Path) -> None:
             "-N 3:2: the smaller number must come first",
             "nnodes = 3:2: the smaller number must come first",
         ),
+        ({"slow_action": "no"}, "--slow-action no: must be note or spare", "slow_action = no: must be note or spare"),
         ({"hang_action": "no"}, "hang_action = no: must be warn or end", "hang_action = no: must be warn or end"),
         ({"hosts": "a"}, "--hosts 'a' is not valid", "hosts = 'a' is not valid"),
         ({"env": ["SECRET"]}, "--env ... is not valid", "env = ... is not valid"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -49,6 +50,28 @@ def test_examples_of_torch(name: str, ddpkit: DDPKIT, tmp_path: Path) -> None:
 def test_examples_of_libraries(name: str, ddpkit: DDPKIT, tmp_path: Path) -> None:
     extensions = f"TORCH_EXTENSIONS_DIR={USERS['TORCH_EXTENSIONS_DIR']}"
     run_as_written(name, ddpkit, tmp_path, "--python", str(PYTHON), "--env", extensions)
+
+
+def drilled(name: str, ddpkit: DDPKIT, *options: str) -> None:
+    """The examples keep no checkpoint where they are told to: a drill says so, and injects nothing."""
+    words = ("-n", "2", *options, "--checkpoint-dir-variable", "CKPT_DIR", "--faults", "kill")
+    done = ddpkit("drill", *words, "--json", "--", str(EXAMPLES / name / "train.py"))
+    clean, kill = json.loads(done.stdout)["rows"]
+    assert (done.returncode, clean["state"], kill["state"]) == (122, "FAIL", "not tried"), done.stdout
+    assert clean["evidence"].startswith("no file came into the checkpoint directory: "), done.stdout
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", ["ddp", "fsdp2"])
+def test_drills_of_examples_of_torch(name: str, ddpkit: DDPKIT, tmp_path: Path) -> None:
+    drilled(name, ddpkit)
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("name", [name for name in LIBRARIES if name not in ("ddp", "fsdp2")])
+def test_drills_of_examples_of_libraries(name: str, ddpkit: DDPKIT, tmp_path: Path) -> None:
+    extensions = f"TORCH_EXTENSIONS_DIR={USERS['TORCH_EXTENSIONS_DIR']}"
+    drilled(name, ddpkit, "--python", str(PYTHON), "--env", extensions)
 
 
 def test_every_example_is_in_the_table() -> None:

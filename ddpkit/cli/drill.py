@@ -134,6 +134,8 @@ def _words(text: str) -> list[str]:
 def _check(asked: Drill, settings: LaunchSettings, report: str | None) -> None:
     """Refuse what cannot be a drill, before anything is made. Raises UsageError."""
     from ddpkit.execution.prepare import transport_of
+    from ddpkit.execution.requested_nodes import surroundings
+    from ddpkit.transports.slurm_nodes import allocation
 
     if not asked.option and not asked.variable:
         what = "the drill needs a directory of its own for checkpoints, and the script has to be told of it"
@@ -144,7 +146,7 @@ def _check(asked: Drill, settings: LaunchSettings, report: str | None) -> None:
         )
     if settings.has_roles:
         raise UsageError("a drill runs one script, not roles", "remove the roles, or add -- SCRIPT")
-    if transport_of(settings).scheduled:
+    if transport_of(settings).scheduled and not allocation(surroundings(settings, os.environ)):
         what = f"the drill cannot inject faults into a job that {settings.backend} submits"
         raise UsageError(what, "salloc, and there the same command: it runs as a step")
     if asked.folder.exists() or asked.folder.is_symlink():

@@ -325,7 +325,7 @@ def carry(
     parent: str | None = None,
 ) -> int:
     """Carry out a plan, and show its lines. `before`: when the command began, and its notes."""
-    from ddpkit.execution.lifecycle import RecordedRun
+    from ddpkit.execution.lifecycle import RecordedRun, watching_of
     from ddpkit.run import tmux
 
     def check(hosts: Sequence[str], folder: Path) -> Mapping[str, str]:
@@ -349,7 +349,7 @@ def carry(
         return 0
     with forward_signals(run.inbox, suspend=screen.has_status):
         try:
-            outcome = run.follow(relay, screen, hang_timeout=settings.hang_timeout, hang_action=settings.hang_action)
+            outcome = run.follow(relay, screen, watching=watching_of(settings))
         except DdpkitError as error:
             run.abandon(error)
             raise

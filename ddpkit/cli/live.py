@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -212,6 +213,7 @@ class Watched:
 
     def _ask(self, run: Run) -> Summary | None:
         from ddpkit.monitor import client, top
+        from ddpkit.run import slow_rank
 
         source = self._sources.get(run.run_id)
         if source is None:
@@ -225,7 +227,11 @@ class Watched:
         if sample is None:
             return None
         self._before[run.run_id] = sample["hosts"]
-        return top.compose(run.run_id, sample, before)
+        summary = top.compose(run.run_id, sample, before)
+        slow = slow_rank.known(Path(run.folder), time.time())
+        if slow is not None:
+            summary["findings"].append({"kind": "slow", "ranks": list(slow[0]), "words": slow[1]})
+        return summary
 
     @property
     def pause(self) -> float:

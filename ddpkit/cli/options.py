@@ -37,7 +37,7 @@ _GROUPS = {
     NODES: ("backend", "nnodes", "hostfile", "options", "sync"),
     RANKS: ("nproc_per_node", "env", "workdir", "python", "grace"),
     CHECKS: ("preflight", "hold"),
-    OUTPUT: ("log_dir", "hang_timeout", "observe", "retries", "spares"),
+    OUTPUT: ("log_dir", "hang_timeout", "slow_action", "observe", "retries", "spares"),
     LEAVE: ("name",),
 }
 # Of those, the ones of every command that starts ranks.

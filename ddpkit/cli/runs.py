@@ -102,13 +102,15 @@ def show_status(
 
 def _show_status(now: RunStatus, *, as_json: bool, line: bool) -> None:
     from ddpkit.launchers import registry
-    from ddpkit.run import replicas, status
+    from ddpkit.run import replicas, slow_rank, status
     from ddpkit.run.documents import replica_document, run_document
 
     roles = replicas.replicas_of(now.run)
     sampled = not roles and now.state in (RunState.RUNNING, RunState.ELSEWHERE)
     seen = status.read_ranks(now.run) if sampled else None
     odd = status.describe_oddities(now, seen) if seen else []
+    slow = slow_rank.known(Path(now.run.folder), time.time()) if seen else None
+    odd += [slow[1]] if slow else []
     if as_json:
         sample = {"age": seen.age, "ranks": [asdict(rank) for rank in seen.ranks]} if seen else None
         of_roles = [replica_document(each, now.state) for each in roles]
@@ -172,7 +174,7 @@ def _lives(run: Run) -> bool:
 def _show_slowness(name: str, run: Run, *, as_json: bool, line: bool) -> None:
     from ddpkit.monitor import client, slow, top
 
-    note(f"{f'{name}: ' if name else ''}the ranks are watched for {client.WATCHED:g} s")
+    note(f"{f'{name}: ' if name else ''}the ranks are watched for {slow.WATCHED:g} s")
     found, sample = client.watch_ranks(run)
     named = set(found.slow.ranks) if found.slow else set()
     beside = [each for each in top.compose(run.run_id, sample)["findings"] if named & set(each["ranks"])]

@@ -106,6 +106,7 @@ class Outcome:
     lost: dict[str, str] = field(default_factory=dict)  # hosts where processes may still run, each with the reason
     seconds: float = 0.0
     ends: Counter[str] = field(default_factory=Counter)  # how many ranks ended in which way
+    slow: dict[str, str] = field(default_factory=dict)  # hosts that a spare one may replace, each with the reason
     lost_alone: str = ""  # the one host that was lost, where all others answered to their end
 
     @property

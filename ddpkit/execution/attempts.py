@@ -147,10 +147,21 @@ class Attempts:
         )
         end = replace(ends[-1], stopped=stopped, lost=lost, ending=ending)
         decision = decide(end, ends[:-1], limits)
+        decision = self._without_slow(decision, outcome.slow)
         self.keep(decision)
         if decision.action in ("replace", "requeue"):
             self.replaced |= dict.fromkeys(decision.hosts, decision.reason)
         return decision
+
+    def _without_slow(self, decision: Decision, slow: Mapping[str, str]) -> Decision:
+        """Put slow hosts aside where another attempt follows anyway, and enough spare hosts are left."""
+        slow = {host: why for host, why in slow.items() if host in self.records[-1].hosts}
+        needed = {*slow, *decision.hosts}  # also suspects, of which each may fail its check
+        if not slow or decision.action in ("stop", "requeue") or len(needed) > len(self.spares):
+            return decision
+        self.replaced |= slow
+        words = "; ".join(f"{host}: put aside, {why}" for host, why in slow.items())
+        return replace(decision, reason=f"{decision.reason}; {words}")
 
     def keep_failure(self, failure: Failure) -> None:
         """Replace the failure in the record of the attempt that ended."""

@@ -40,7 +40,7 @@ from ddpkit.launchers.host_names import format_hosts
 from ddpkit.launchers.job_output import repeats_cancel
 from ddpkit.launchers.plan import Plan, RankStarter, Step
 from ddpkit.launchers.shell import count
-from ddpkit.monitor.server import MonitorServer
+from ddpkit.monitor.server import NO_WATCH, MonitorServer, Watching
 from ddpkit.monitor.start_watch import PATIENCE, ReadyWatch, StartWatch, is_watched
 from ddpkit.node.bundle import pack, read_texts
 from ddpkit.node.supervision.clock import Clock
@@ -827,8 +827,7 @@ def carry(
     connect: Callable[[Step], Link],
     inbox: Inbox,
     screen: Display,
-    hang_timeout: float = 0.0,
-    hang_action: str = "warn",
+    watching: Watching = NO_WATCH,
     on_first_failure: Callable[[Failure], None] = lambda _: None,
     on_ready: Callable[[], None] = lambda: None,
     on_value: Callable[[int, str], None] = lambda *_: None,
@@ -836,15 +835,17 @@ def carry(
 ) -> Outcome:
     """Run a plan to its end. Blocks; takes no signals: (-1, signal) in `inbox` acts as one, from any thread.
 
-    `connect` returns the `Link` of a step. Returns the outcome; a failed run raises nothing. `hang_timeout`: seconds,
-    see `ddpkit.monitor.watchdog`; 0: no watch. `on_first_failure` is called when the others begin to end,
+    `connect` returns the `Link` of a step. Returns the outcome; a failed run raises nothing. `watching`: see
+    `ddpkit.monitor.watchdog`. `on_first_failure` is called when the others begin to end,
     `on_ready` once the program is ready, `on_value` with the value of each rank of a function. `clock`: of the launch.
     """
     carrier = Carrier(plan, relay, connect, inbox, screen, on_first_failure, on_ready, on_value, clock)
-    if hang_timeout:
-        carrier.monitor.watch(hang_timeout, hang_action)
+    if watching.seconds:
+        carrier.monitor.watch(watching)
     screen.begin(carrier.standing)
     try:
-        return carrier.run()
+        outcome = carrier.run()
+        outcome.slow = carrier.monitor.slow_hosts
+        return outcome
     finally:
         screen.end()

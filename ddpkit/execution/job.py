@@ -269,6 +269,19 @@ def check_request(settings: LaunchSettings) -> None:
             'hang_action = "end" has no effect without --hang-timeout',
             "add --hang-timeout 600",
         )
+    _check_slow_action(settings)
+
+
+def _check_slow_action(settings: LaunchSettings) -> None:
+    """Refuse to look for slow ranks where nothing could be seen or done. Raises UsageError."""
+    needed = [("--hang-timeout", settings.hang_timeout, "add --hang-timeout 600")]
+    needed += [("--observe stacks", "stacks" in settings.observe, "add --observe stacks")]
+    if settings.slow_action == "spare":
+        needed += [("--retries", settings.retries, "add --retries 1")]
+        needed += [("--spares", settings.spares, "name one host more, and add --spares 1")]
+    for name, given, hint in needed if settings.slow_action and settings.is_given("slow_action") else ():
+        if not given:
+            raise UsageError(f'slow_action = "{settings.slow_action}" has no effect without {name}', hint)
 
 
 def _container_python(settings: LaunchSettings) -> str:

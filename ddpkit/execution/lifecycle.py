@@ -22,16 +22,17 @@ from ddpkit.console.style import Panel
 from ddpkit.diagnosis import verdict
 from ddpkit.diagnosis.outcome import Decision, Failure, Outcome
 from ddpkit.errors import DdpkitError, LaunchError, UsageError
-from ddpkit.execution import executor, on_end
+from ddpkit.execution import executor, known_good, on_end
 from ddpkit.execution.attempts import Attempts, CheckHosts, NotPlanned
 from ddpkit.execution.job import is_public
 from ddpkit.launchers import registry
 from ddpkit.launchers.host_names import format_hosts
 from ddpkit.launchers.plan import OnEnd, Plan, RankStarter, Step, render_plan
 from ddpkit.launchers.shell import count, hide_secrets, hide_values
+from ddpkit.monitor.server import NO_WATCH, Watching
 from ddpkit.node import owned
 from ddpkit.node.supervision.clock import Clock
-from ddpkit.run import launcher_process, metrics, record, run_files, run_index, timeline
+from ddpkit.run import launcher_process, metrics, record, run_files, run_index, slow_rank, timeline
 from ddpkit.run.log_files import ALL, LogFiles
 from ddpkit.run.state import EndState, Origin, RunState
 from ddpkit.transports import batch
@@ -144,18 +145,14 @@ class LiveRun:
         screen: executor.Display,
         *,
         connect: Callable[[Step], Link] | None = None,
-        hang_timeout: float = 0.0,
-        hang_action: str = "warn",
+        watching: Watching = NO_WATCH,
     ) -> Outcome:
-        """Run the ranks to their end. Blocks; (-1, signal) in `inbox` acts as that signal to the launcher.
-
-        `hang_timeout` in seconds, 0: no watch.
-        """
+        """Run the ranks to their end. Blocks; (-1, signal) in `inbox` acts as that signal to the launcher."""
 
         def attempt() -> Outcome:
             links = connect or self.connect
             more = (self._begin_diagnosis, self.on_ready, self.on_value, self._clock)
-            return executor.carry(self.plan, relay, links, self.inbox, screen, hang_timeout, hang_action, *more)
+            return executor.carry(self.plan, relay, links, self.inbox, screen, watching, *more)
 
         return self._run_attempts(relay, attempt)
 
@@ -183,6 +180,11 @@ def ended_by(error: BaseException) -> tuple[int, str]:
     if isinstance(error, DdpkitError):
         return error.exit_code, error.message
     return DdpkitError.exit_code, f"{type(error).__name__}: {error}"
+
+
+def watching_of(settings: LaunchSettings) -> Watching:
+    """Return what the launcher looks for by itself."""
+    return Watching(seconds=settings.hang_timeout, hang_action=settings.hang_action, slow_action=settings.slow_action)
 
 
 class Recorded:
@@ -541,6 +543,10 @@ class RecordedRun(LiveRun, Recorded):
         )
         if relay.logs.problem:
             relay.note(f"ddpkit: {relay.logs.problem}")
+        slower = known_good.remember_step(self.record, times)
+        if slower:
+            relay.note(f"ddpkit: {slower}")
+            slow_rank.keep_past(self.folder, slower, ended)
 
     def _attempts_of_job(self, relay: Relay) -> tuple[record.Attempt, ...]:
         """Read the attempts that the script of a submitted job made. A file that is damaged does not change the end."""
@@ -557,7 +563,7 @@ class RecordedRun(LiveRun, Recorded):
         self, relay: Relay, display: executor.Display, settings: LaunchSettings, cancelled: Callable[[], bool]
     ) -> None:
         """Follow the run to its finished record. `cancelled`: whether this program has cancelled its job."""
-        outcome = self.follow(relay, display, hang_timeout=settings.hang_timeout, hang_action=settings.hang_action)
+        outcome = self.follow(relay, display, watching=watching_of(settings))
         if cancelled() and outcome.failure is not None and outcome.failure.rank is None:
             # To the loop that followed it, somebody cancelled a job.
             outcome = replace(outcome, failure=None, stopped_by=signal.SIGTERM)

@@ -39,15 +39,13 @@ from ddpkit.monitor.server import (
     sample_call,
 )
 from ddpkit.monitor.top import read_sample
-from ddpkit.run import launcher_process
+from ddpkit.run import launcher_process, slow_rank
 from ddpkit.run.record import Run, job_log, machine_of, reader_of
 from ddpkit.run.timeline import process_began, read_object
 from ddpkit.transports.protocol import ANSWER_TIME, ASK, LOOK, STEP_START_TIME
 from ddpkit.transports.srun import SILENCE_LIMIT, OverlapStep
 
 PATIENCE = 45.0  # seconds for a launcher to answer, also one that watches its ranks for `status --slow`
-WATCHED = 15.0  # seconds in which ranks are watched for a slow one
-COLLECTIVES = 400_000  # of all ranks together, that nodes report
 DUMP_PATIENCE = 60.0  # the same for a dump of thousands of ranks
 
 
@@ -186,13 +184,13 @@ class JobSamples:
 Samples = LauncherSamples | JobSamples
 
 
-def watch_ranks(run: Run, seconds: float = WATCHED) -> tuple[slow.Slowness, dict[str, Any]]:
+def watch_ranks(run: Run, seconds: float = slow.WATCHED) -> tuple[slow.Slowness, dict[str, Any]]:
     """Watch all ranks of a run for the one for which the others wait. Returns that, and the sample.
 
     Raises DdpkitError where the run has ended, or no rank can be watched.
     """
     source: Samples = JobSamples(run, seconds) if run.job else LauncherSamples(run)
-    most = max(20, min(2000, COLLECTIVES // max(1, run.world_size)))
+    most = slow.most_collectives(run.world_size)
     try:
         sample = source.sample(seconds, waits=most)
         if sample is not None and not any(host.get("waits") for host in sample["hosts"]):
@@ -208,6 +206,7 @@ def watch_ranks(run: Run, seconds: float = WATCHED) -> tuple[slow.Slowness, dict
     if not found.waits:
         why = next(iter(found.blind.values()), "no rank answered")
         raise UsageError(f"cannot watch the ranks of run {run.run_id}: {why}", "ddpkit launch --observe stacks ...")
+    slow_rank.keep(Path(run.folder), slow.to_keep(found, time.time()))
     return found, sample
 
 

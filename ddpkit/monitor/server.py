@@ -6,12 +6,14 @@ Other shells ask by a signal (`ddpkit/monitor/client.py`). Modules that read the
 from __future__ import annotations
 
 import json
+import math
 import os
 import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from itertools import chain
@@ -22,12 +24,14 @@ from ddpkit.errors import NO_PROGRESS
 from ddpkit.files import read_bounded, remove_file, write_atomically
 from ddpkit.launchers.events import AnswerEvent
 from ddpkit.launchers.plan import Plan, Step
+from ddpkit.run import slow_rank
 from ddpkit.run.launcher_process import process_start
+from ddpkit.text import format_ranks
 from ddpkit.transports.protocol import ANSWER_TIME, STEP_START_TIME, PackedAnswer
 
 if TYPE_CHECKING:  # see above
     from ddpkit.monitor.dump import Answers, Dump
-    from ddpkit.monitor.watchdog import Watch
+    from ddpkit.monitor.watchdog import SlowWatch, Watch
 
 DUMP, DUMP_LIMIT = "stack_dump.collect", 7.5  # seconds for a dump, the start of its command and all answers included
 WATCH_LIMIT = 15.0  # seconds in which a node looks at its ranks for --hang-timeout
@@ -83,6 +87,18 @@ class Node(Protocol):
 def answer_time(nodes: Iterable[Node]) -> float:
     """Seconds beyond a call's own limit until the answers of these nodes have come."""
     return ANSWER_TIME + (STEP_START_TIME if any(node.step.scheduled for node in nodes) else 0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Watching:
+    """What the launcher looks for by itself: the settings `hang_timeout`, `hang_action` and `slow_action`."""
+
+    seconds: float = 0.0  # between two looks; 0: none
+    hang_action: str = "warn"
+    slow_action: str = ""
+
+
+NO_WATCH = Watching()
 
 
 class Launcher(Protocol):
@@ -222,6 +238,8 @@ class MonitorServer:
         self.last_line = time.monotonic()  # of any rank: a clock that is set back, or forward, is no hang
         self._launcher = launcher
         self._watch: Watch | None = None
+        self._slow_watch: SlowWatch | None = None
+        self._replaces_slow = self._looks = False  # the second: the sample is for `_slow_watch`
         self._dump: DumpQuestion | None = None
         self._turned_at = time.monotonic()
         self._reason = ""  # of the dump: asked, timeout, or watch
@@ -235,10 +253,22 @@ class MonitorServer:
         self._requests: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()  # that a thread has read
         self._reads = 0  # of requests that a thread still reads
 
-    def watch(self, seconds: float, action: str) -> None:
-        from ddpkit.monitor.watchdog import Watch
+    def watch(self, watching: Watching) -> None:
+        from ddpkit.monitor.watchdog import SlowWatch, Watch
 
-        self._watch = Watch(seconds, "end" if action == "end" else "warn", time.monotonic())
+        now, action = time.monotonic(), watching.hang_action
+        self._watch = Watch(watching.seconds, "end" if action == "end" else "warn", now)
+        self._slow_watch = SlowWatch(watching.seconds, now) if watching.slow_action else None
+        self._replaces_slow = watching.slow_action == "spare"
+
+    @property
+    def slow_hosts(self) -> dict[str, str]:
+        """Hosts with a slow rank that a spare one may replace, each with the reason."""
+        slow = self._slow_watch and self._slow_watch.slow
+        if not slow or not self._replaces_slow:
+            return {}
+        lost = f"the others lose {100 * slow.lost:.0f} % of the time by {format_ranks(slow.ranks)}"
+        return dict.fromkeys(slow.hosts, f"it is slow: {lost}")
 
     def on_answer(self, node: Node, event: AnswerEvent) -> None:
         number = node.index
@@ -260,8 +290,10 @@ class MonitorServer:
         if self._sample is not None and self._sample.over:
             question, self._sample = self._sample, None
             self._write_sample([each.sample for each in question.answers], question.silent, question.began)
+        any_runs = any(node.running for node in self._launcher.nodes)
+        if self._slow_watch is not None and self._sample is None and any_runs and self._launcher.deadline is None:
+            self._look_for_slow(self._slow_watch)
         if self._dump is None:
-            any_runs = any(node.running for node in self._launcher.nodes)
             # Before a rank runs there is nobody to ask: a job that waits in its queue does not hang.
             if self._watch is not None and time.monotonic() >= self._watch.due and any_runs:
                 if self._launcher.is_asking or self._is_debugged():
@@ -324,6 +356,36 @@ class MonitorServer:
                 if not node.step.scheduled:
                     self._sample.silent.setdefault(node.step.host, tuple(sorted(node.running)))
 
+    def _look_for_slow(self, watch: SlowWatch) -> None:
+        """Begin a look at all ranks, if one is due. Other shells get the same answer."""
+        if time.monotonic() < watch.due:
+            return
+        if self._is_debugged():
+            watch.take(time.monotonic(), None)
+            return
+        from ddpkit.monitor import slow
+
+        watch.due = math.inf  # until this look is judged
+        self._looks = True
+        most = slow.most_collectives(self._launcher.plan.world_size)
+        self._begin_sample([{"span": slow.WATCHED, "pss": 0.0, "waits": most}])
+
+    def _judge_slow(self, watch: SlowWatch, sample: Mapping[str, Any]) -> None:
+        """Judge a look, in a thread; `turn` reports it."""
+        from ddpkit.monitor import slow
+
+        found = None
+        with suppress(Exception):  # a node can say what no node says
+            found = slow.find(sample, slow.WATCHED)
+            if found.waits:
+                slow_rank.keep(self._launcher.folder, slow.to_keep(found, sample["t"]))
+
+        def report() -> None:
+            for words in watch.take(time.monotonic(), found):
+                self._launcher.note(f"--slow-action: {words}")
+
+        self._requests.put(report)
+
     def _read_requests(self, names: str, keys: Sequence[str], begin: Callable[[list[dict[str, float]]], None]) -> None:
         """Take the requests that other shells left in the run's folder, in a thread. `turn` gives them to `begin`."""
         folder = self._launcher.folder
@@ -346,6 +408,10 @@ class MonitorServer:
         sample = {"t": began, "ending": ending, "hosts": hosts, "silent": silent, "ahead": ahead}
         numbered = {"number": f"{os.getpid()}.{time.monotonic_ns()}", **sample}
         path = self._launcher.folder / SAMPLE_FILE
+        if self._slow_watch is not None and self._looks:
+            self._looks = False
+            self._reads += 1
+            _start_thread(partial(self._judge_slow, self._slow_watch, sample))
 
         def write() -> None:
             with suppress(OSError):  # a full disk must not end a run; the client reports that nothing came

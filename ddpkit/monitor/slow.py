@@ -20,8 +20,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from ddpkit.run.slow_rank import SlowRank
 from ddpkit.text import format_ranks
 
+WATCHED = 15.0  # seconds of a look
+COLLECTIVES = 400_000  # of all ranks together, that nodes report
 LEAST = 0.05  # of the time that the others lose: less is not named
 CERTAIN = 4.0  # standard errors between a slow rank and the next one
 MOST_PARTS = 64
@@ -94,6 +97,17 @@ def describe(found: Slowness) -> list[str]:
         lines.append(f"came last in {slow.last} of {slow.of} collectives")
     lines += [f"more than the others in {place.spot}: {100 * place.share:.0f} % of its time" for place in slow.places]
     return lines
+
+
+def most_collectives(ranks: int) -> int:
+    """Return how many collectives each of so many ranks reports."""
+    return max(20, min(2000, COLLECTIVES // max(1, ranks)))
+
+
+def to_keep(found: Slowness, at: float) -> SlowRank:
+    """Return what stays in the run's directory. `at`: seconds since the epoch."""
+    ranks = found.slow.ranks if found.slow else ()
+    return SlowRank(at=at, ranks=ranks, words="; ".join(describe(found)))
 
 
 def document(run_id: str, found: Slowness, beside: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -6,7 +6,7 @@
 Memory is bytes, temperature degrees Celsius, power {"draw", "limit"} watts, `utilization` per cent as the driver says
 it. `cpu` of a host is the share of all its processors, of a rank the processors that it and all below it use. `quiet`
 is seconds since its last line. Unknown is null, never 0. The kinds of findings are silent, gpus, stopped, stuck, idle,
-others, gpu-idle, memory and shm.
+others, gpu-idle, memory, shm and slow.
 """
 
 from __future__ import annotations

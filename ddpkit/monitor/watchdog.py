@@ -16,6 +16,7 @@ from typing import Literal
 
 from ddpkit.monitor.hang import Finding, FindingKind
 from ddpkit.monitor.rank_state import Rank
+from ddpkit.monitor.slow import Slowness, SlowRanks, describe
 
 Action = Literal["warn", "end"]
 # Waits of a main thread between two looks, which are no progress: a look itself makes one or two.
@@ -71,3 +72,29 @@ class Watch:
             self.warned = True
             return True
         return False
+
+
+class SlowWatch:
+    """`--slow-action`: looks for slow ranks as often as for a hang. What two looks in a row name is reported, once."""
+
+    def __init__(self, seconds: float, now: float) -> None:
+        self.due = now + seconds
+        self.slow: SlowRanks | None = None  # by both of the last two looks
+        self._seconds = seconds
+        self._last: SlowRanks | None = None
+        self._told: set[tuple[int, ...]] = set()
+
+    def take(self, now: float, found: Slowness | None) -> list[str]:
+        """Take one look. Returns what to report. One that saw no rank, or failed (None), changes nothing."""
+        self.due = now + self._seconds
+        if found is None or not found.waits:
+            return []
+        slow, last = found.slow, self._last
+        self._last = slow
+        self.slow = slow if slow and last and slow.ranks == last.ranks else None
+        if slow and not last:
+            self.due = now  # a first name is looked at again at once
+        if self.slow is None or self.slow.ranks in self._told:
+            return []
+        self._told.add(self.slow.ranks)
+        return describe(found)

@@ -12,7 +12,9 @@ from ddpkit.diagnosis import verdict
 from ddpkit.diagnosis.outcome import Failure
 from ddpkit.diagnosis.symptoms import find_symptom
 from ddpkit.distributed import nodelist
+from ddpkit.distributed.rank_fixes import FIXES
 from ddpkit.errors import LaunchError, PreflightError
+from ddpkit.execution.known_good import Past, Speed
 from ddpkit.launchers.plan import Plan
 from ddpkit.launchers.shell import count
 from ddpkit.preflight import node_checks
@@ -23,6 +25,7 @@ from ddpkit.transports.reachability import OPEN_PORTS
 
 BAD = PreflightError.exit_code  # of a rank of ddpkit's own programs that found a problem
 STAGES = ("ranks", "gloo", "gpu-map", "nccl", "speed")
+GEMM = "a matrix product"
 _ENDED = ("reset by peer", "closed by peer", "roken pipe")
 # Texts of problems that another rank caused.
 _CONSEQUENCES = (
@@ -223,6 +226,35 @@ def check_refusal(words: str, hint: str) -> Check:
     symptom = find_symptom("requests", words)
     fix = symptom.fix or hint
     return Check(id="scheduler", status="fail", evidence=words, cause=symptom.cause, fix=fix, doc=symptom.entry)
+
+
+def speeds(run: ProgramRun, where: Mapping[int, str]) -> list[Speed]:
+    """Return what each host's slowest rank took for a matrix product and a copy."""
+    devices = {event["rank"]: event["device"] for event in run.reports}
+    done = next((event.get("done") or {} for event in run.stages if event["stage"] == "speed"), {})
+    slowest: dict[tuple[str, str, str], float] = {}
+    for rank, figures in done.items():
+        for words, seconds in ((GEMM, figures.get("gemm", 0.0)), ("a copy", figures.get("copy", 0.0))):
+            key = where.get(int(rank), ""), devices.get(int(rank), ""), words
+            slowest[key] = max(slowest.get(key, 0.0), seconds)
+    return [
+        Speed(host=host, device=device, what=words, seconds=(seconds,))
+        for (host, device, words), seconds in slowest.items()
+        if host and 0 < seconds < 1e9
+    ]
+
+
+def check_past(pasts: Iterable[Past]) -> Iterator[Check]:
+    """Check that each host is as fast as it was."""
+    for past in pasts:
+        gpu = past.now.device != "cpu"
+        # As between ranks: GPUs copy at the same time and share switches, and CPUs are shared.
+        if past.is_slower(1.15 if gpu and past.now.what == GEMM else 2.5):
+            text = past.describe(f"{past.now.what} on {past.now.device}")
+            cause = "the node was faster in earlier tests: heat, another user, or other settings"
+            yield Fault("warn", text, cause, FIXES["gpu-heat" if gpu else "cpu-load"], "straggler").of(
+                "speed", past.now.host
+            )
 
 
 def _figures(stage: str, event: StageEvent, plan: Plan) -> str:

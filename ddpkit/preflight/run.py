@@ -13,7 +13,7 @@ from typing import Any, cast
 from ddpkit.config import LaunchSettings, seconds
 from ddpkit.diagnosis.catalogue import BY_ID, entry_of_seen
 from ddpkit.errors import LaunchError, UsageError
-from ddpkit.execution import prepare, requested_nodes
+from ddpkit.execution import known_good, prepare, requested_nodes
 from ddpkit.execution.job import digest_of
 from ddpkit.execution.requested_nodes import Queries
 from ddpkit.launchers import registry
@@ -205,6 +205,7 @@ def _ranks(
     where = rank_checks.rank_hosts(plan, done)
     versions = {where.get(event["rank"], event["host"]): event["nccl_version"] for event in done.reports}
     result.checks += node_checks.loaded_nccl(versions)
+    result.checks += rank_checks.check_past(known_good.remember(rank_checks.speeds(done, where)))
     return done
 
 

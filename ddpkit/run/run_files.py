@@ -63,7 +63,7 @@ _OF_STAGE = ("stage_task.py", "stage.py", "stage_lock.py", "owned.py", "owners.p
 _FILES = (
     "status.json", "timeline.json", "launch.json", "attempts.json", "step_failure.json", "top.json", "report.html",
     "metrics_kept.jsonl", r"all\.log", r"all(\.from_\d+)?\.index", r"all\.from_\d+\.log", r"rank_\d+(\.from_\d+)?\.log",
-    r"ddpkit(\.from_\d+)?\.log", r"all\.times",
+    "slow.json", r"ddpkit(\.from_\d+)?\.log", r"all\.times",
     # Of an agent on a host, such as torchrun_node1.log. A host's name has no underscore.
     rf"({'|'.join(_AGENTS)})_[A-Za-z0-9.:?-]+(\.from_\d+)?\.log",
     r"slurm-\d+(_\d+)?\.out", r"job\.[a-z]+", r"ddpkit\.zip", r"task\.json", r"hosts\.\w{6}", *_OF_RANKS,

@@ -63,6 +63,7 @@ VALUES: Mapping[str, st.SearchStrategy[Any]] = {
     "log_limit": st.sampled_from([0, "20G", "500 M", "1", -1]),
     "all_log": st.just(True),
     "hang_action": st.sampled_from(["warn", "end", "shout"]),
+    "slow_action": st.sampled_from(["note", "spare", "shout"]),
     "sync": st.just(True),
     "header": st.just(False),
     "fold": SECONDS,
@@ -232,7 +233,8 @@ def test_each_keyword_is_its_flag(name: str, patches: list[Seen]) -> None:
     good: dict[str, object] = {
         "backend": "slurm", "hosts": ["localhost"], "hostfile": "hosts.txt", "nproc_per_node": 3, "nnodes": 1,
         "workdir": Path("sub"), "python": sys.executable, "grace": 2.5, "log_dir": "sub/logs", "preflight": False,
-        "hang_timeout": 60, "hang_action": "end", "sync": True, "header": False, "fold": 0, "metrics": "m.jsonl",
+        "hang_timeout": 60, "hang_action": "end", "slow_action": "note", "sync": True,
+        "header": False, "fold": 0, "metrics": "m.jsonl",
         "log_limit": 1 << 20, "all_log": True, "hold": False,
         "retries": 2, "spares": 1, "progress": "*.pt", "retry_codes": [75, 42], "stop_codes": [3], "observe": ["start"],
         "name": "baseline", "bad_nodes": "bad.json", "allow_nested": True, "on_end": "true", "on_attempt": "true",
@@ -241,8 +243,10 @@ def test_each_keyword_is_its_flag(name: str, patches: list[Seen]) -> None:
     named: Any = {name: good[name], **({"backend": "ssh", "hosts": ["node1"]} if name == "sync" else {})}
     if name == "hostfile":
         named["backend"] = "ssh"
-    if name == "hang_action":
+    if name in ("hang_action", "slow_action"):
         named["hang_timeout"] = 60
+    if name == "slow_action":
+        named["observe"] = ["stacks"]
     if name == "retries":
         named["backend"] = "local"
     if name == "spares":

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from conftest import DDPKIT, Command
 
-from ddpkit.diagnosis.outcome import Decision, Failure
+from ddpkit.diagnosis.outcome import Action, Decision, Failure, Outcome
 from ddpkit.execution.attempts import Attempts
 from ddpkit.run.record import Rules
 
@@ -196,6 +196,32 @@ def test_each_checked_node_has_a_line(tmp_path: Path) -> None:
     attempts.check_suspects(lambda _hosts, _folder: {"node1": "", "node2": "its disk is full"}, notes.append)
     assert notes == ["node1: passed the checks", "node2: put aside; reason: its disk is full"]
     assert attempts.hosts == ("node1", "node3")
+
+
+# The hosts of the attempt, those that are slow; those that are put aside.
+SLOW = {
+    "a spare is left": (["node1", "node2"], ["node2"], ["node2"]),
+    "no spare is left": (["node1", "node2", "node3"], ["node2"], []),
+    "more are slow than there are spares": (["node1", "node2"], ["node1", "node2"], []),
+    "it is not of this attempt": (["node1", "node2"], ["node3"], []),
+}
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_a_slow_node_goes_with_the_next_attempt(name: str, tmp_path: Path) -> None:
+    used, slow, aside = SLOW[name]
+    attempts = on_three_nodes(tmp_path)
+    attempts.records = ()
+    attempts.begin(used)
+    failure = Failure(
+        host="node1", rank=0, what="rank", code=75, action=Action(action="retry", id="asked-again", reason="it asked")
+    )
+    outcome = Outcome(failure=failure, slow=dict.fromkeys(slow, "it is slow: rank 1"))
+    attempts.end(outcome, None)
+    decision = attempts.decide(outcome)
+    assert decision.action == "same"
+    assert set(attempts.replaced) == set(aside)
+    assert ("node2: put aside, it is slow: rank 1" in decision.reason) == bool(aside)
 
 
 KILLED = Failure(host="node2", rank=1, what="rank", signal=signal.SIGKILL)

@@ -34,3 +34,25 @@ def test_a_lost_node_is_replaced(backend: str, lab: Lab, tmp_path: Path) -> None
     assert {name: row["state"] for name, row in rows.items()} == dict.fromkeys(rows, "pass"), done.stdout + done.stderr
     assert rows["node"]["evidence"] == "node2 was lost, node3 took over; it resumed"
     wait_until(lambda: not marked(mark), lambda: marked(mark))
+
+
+def test_a_step_of_an_allocation_is_drilled(lab: Lab, tmp_path: Path) -> None:
+    """A submitted job is refused, with the way out, which is this."""
+    for script in SCRIPTS.glob("*.py"):
+        shutil.copy(script, tmp_path)
+    drill = [sys.executable, "-m", "ddpkit", "drill", "-b", "slurm", "-N", "2", "-n", "1", "--no-preflight"]
+    drill += "--checkpoint-dir-option --out --faults kill --json -- training.py".split()
+
+    def run(*before: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            lab.argv("login", [*before, *drill], tmp_path),
+            env={**lab.environ(), "NO_COLOR": "1", "PYTHONPATH": str(ROOT), "TMPDIR": lab.tmp, "PAUSE": "0.2"},
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE, check=False,
+        )  # fmt: skip
+
+    refused = run()
+    assert (refused.returncode, "hint: salloc, and there the same command" in refused.stderr) == (121, True)
+    done = run("salloc", "-Q", "-N2", "--ntasks-per-node=1")
+    rows = {each["row"]: each for each in json.loads(done.stdout)["rows"]}
+    assert {name: row["state"] for name, row in rows.items()} == dict.fromkeys(rows, "pass"), done.stdout + done.stderr
+    assert rows["kill"]["evidence"].startswith("rank 1 on node2 failed first"), rows

@@ -41,6 +41,22 @@ while 0 not in select.select([fuse, 0], [], [])[0]:
 """
 HOLDS = "import os, subprocess\nif os.environ['RANK'] + os.environ['DDPKIT_ATTEMPT'] == '11':\n"
 HOLDS += "    subprocess.Popen(['stat', 'held/file'])\n"
+SLOW = """
+import os, sys, time
+import torch
+import torch.distributed as dist
+dist.init_process_group("gloo")
+attempt = os.environ["DDPKIT_ATTEMPT"]
+print("ready", attempt, flush=True)
+while True:
+    time.sleep(0.09 if dist.get_rank() == 1 else 0.03)
+    end = torch.tensor(float(os.path.exists(f"go.{attempt}")))
+    dist.all_reduce(end, op=dist.ReduceOp.MAX)
+    if end:
+        break
+dist.destroy_process_group()
+sys.exit(75 * (attempt == "1"))
+"""
 Start = Callable[..., Launch]
 
 
@@ -101,6 +117,21 @@ def test_a_spare_replaces_a_node_that_died(lab: Lab, run: Start, backend: str, t
     assert "ready 1" in old
     assert "ready 1" not in new
     assert "ready 2" in new
+
+
+@torch
+def test_a_slow_node_gives_way_to_a_spare(run: Start, tmp_path: Path) -> None:
+    """At the next attempt, and not before. It is not remembered as a bad one."""
+    watching = ("--observe", "stacks", "--hang-timeout", "1", "--slow-action", "spare")
+    launch = run("ssh", "node1", "node2", "node3", "--spares", "1", *watching, text=SLOW)
+    launch.wait_for("--slow-action: rank 1 on node2 is slow")
+    (tmp_path / "go.1").touch()
+    launch.wait_for("ready 2", times=2)
+    (tmp_path / "go.2").touch()
+    assert launch.end() == 0, launch.text
+    assert shown(tmp_path) == [(["node1", "node2"], "same", []), (["node1", "node3"], None, [])]
+    assert "node2: put aside, it is slow: the others lose " in launch.text
+    assert "remembered" not in launch.text
 
 
 @BACKENDS

@@ -22,6 +22,7 @@ from test_docs_blocks import output
 
 from ddpkit.monitor import slow
 from ddpkit.monitor.slow import choose, find
+from ddpkit.monitor.watchdog import SlowWatch
 from ddpkit.node.calls.rank_waits import is_wait
 
 SPAN, PARTS = 10.0, 20
@@ -261,8 +262,66 @@ def test_a_run_is_watched(start: START, ddpkit: DDPKIT, script: SCRIPT, tmp_path
     for line in output("who is slow").splitlines():
         words = re.split(r"[\d%/(]|rank ", line)[0] or "rank 2 on"
         assert any(words in each for each in lines), (words, lines)
+    for words, findings in ((("status",), lambda each: each), (("top", "--once"), lambda each: each["words"])):
+        seen_later = [findings(each) for each in json.loads(ddpkit(*words, "--json").stdout)["findings"]]
+        assert any(each.startswith("rank 2 on ") and each.endswith(" ago)") for each in seen_later), seen_later
     (tmp_path / "go").touch()
     assert command.end() == 0, command.tail
+    steps = json.loads(ddpkit("report", "--json").stdout)["steps"]["words"]
+    assert re.match(r"At [\d-]+ \S+ \S+ the ranks were watched: rank 2 on ", steps), steps
+
+
+@pytest.mark.torch
+def test_the_launcher_watches_by_itself(start: START, script: SCRIPT, tmp_path: Any) -> None:
+    """It names a rank once, after two looks."""
+    script(TRAINS)
+    watching = ("--hang-timeout", "1", "--slow-action", "note", "--observe", "stacks")
+    command = start("launch", "-n", "3", *watching, "--", "job.py")
+    command.wait_for("--slow-action: rank 2 on ")
+    (folder,) = (tmp_path / "logs").iterdir()
+    assert json.loads((folder / "slow.json").read_text())["ranks"] == [2]
+    assert "--slow-action: rank 2 on " in (folder / "ddpkit.log").read_text()
+    (tmp_path / "go").touch()
+    assert command.end() == 0, command.tail
+    assert command.text.count("--slow-action: rank 2 on ") == 1
+
+
+def slow_rank(*ranks: int) -> slow.Slowness:
+    hosts = tuple(f"node{rank}" for rank in ranks)
+    named = slow.SlowRanks(ranks=ranks, hosts=hosts, lost=0.1, waits=0.0, last=None, of=None, places=())
+    return slow.Slowness(seconds=15.0, waits={0: 0.1}, slow=named if ranks else None, blind={})
+
+
+def test_two_looks_in_a_row_name_a_rank() -> None:
+    watch = SlowWatch(600.0, 0.0)
+    # The time of a look, what it finds, the lines of its report, the rank that counts, and the next look.
+    for now, found, lines, counts, due in (
+        (600.0, slow_rank(1), 0, (), 600.0),  # at once again
+        (620.0, slow_rank(2), 0, (), 1220.0),
+        (1220.0, slow_rank(2), 1, (2,), 1820.0),
+        (1820.0, slow_rank(2), 0, (2,), 2420.0),
+        (2420.0, None, 0, (2,), 3020.0),  # it failed, or saw no rank
+        (2420.0, slow.Slowness(seconds=15.0, waits={}, slow=None, blind={}), 0, (2,), 3020.0),
+        (3020.0, slow_rank(), 0, (), 3620.0),
+        (3620.0, slow_rank(2), 0, (), 3620.0),
+        (3640.0, slow_rank(2), 0, (2,), 4240.0),
+    ):
+        assert len(watch.take(now, found)) == lines
+        assert (watch.slow.ranks if watch.slow else (), watch.due) == (counts, due)
+
+
+NO_EFFECT = {
+    "note": "--hang-timeout",
+    "note --hang-timeout 60": "--observe stacks",
+    "spare --hang-timeout 60 --observe stacks": "--retries",
+    "spare --hang-timeout 60 --observe stacks --retries 1": "--spares",
+}
+
+
+@pytest.mark.parametrize("words", NO_EFFECT)
+def test_an_action_without_effect_is_refused(words: str, ddpkit: DDPKIT, script: SCRIPT) -> None:
+    done = ddpkit("launch", "--slow-action", *words.split(), "--", script("pass"))
+    assert (done.returncode, f"has no effect without {NO_EFFECT[words]}" in done.stderr) == (121, True), done.stderr
 
 
 @pytest.mark.torch

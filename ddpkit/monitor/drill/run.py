@@ -18,11 +18,12 @@ from pathlib import Path
 from ddpkit.errors import DdpkitError, UsageError
 from ddpkit.files import create, make_directories
 from ddpkit.launchers.shell import join, run_module
-from ddpkit.monitor.client import WATCHED, watch_ranks
+from ddpkit.monitor.client import watch_ranks
 from ddpkit.monitor.drill import rows
 from ddpkit.monitor.drill.pace import Count, Pace, learn, moment, steps
 from ddpkit.monitor.drill.rows import ASKED, Judged, Result, Row, State, failed, not_tried
 from ddpkit.monitor.drill.trial import TOO_SHORT, Injector, Launch, Trial
+from ddpkit.monitor.slow import WATCHED
 from ddpkit.node import owned
 
 KIND = "drill"  # of a directory that this module made

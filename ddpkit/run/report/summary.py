@@ -11,12 +11,14 @@ from typing import Any
 from ddpkit.diagnosis import verdict
 from ddpkit.diagnosis.outcome import Failure
 from ddpkit.launchers.node_facts import RecordedFacts
-from ddpkit.run import logs, metrics, timeline
+from ddpkit.run import logs, metrics, slow_rank, timeline
 from ddpkit.run.documents import Ledger, ledger
 from ddpkit.run.record import Attempt, Code, Run, Versions, node_versions
 from ddpkit.run.replicas import Replica, replicas_of, words_of
 from ddpkit.run.report import startup as start
 from ddpkit.run.report import steps
+from ddpkit.run.report.words import moment
+from ddpkit.run.slow_rank import SlowRank
 from ddpkit.run.state import Origin, RunState
 from ddpkit.run.status import RunStatus
 from ddpkit.run.timeline import LaunchFile, NodeCopy, TimelineFile, first_step
@@ -41,6 +43,7 @@ class Files:
     head: tuple[str, ...] = ()  # the first lines of all ranks
     tail: tuple[str, ...] = ()  # the last lines of all ranks
     replicas: tuple[Replica, ...] = ()  # of a run of roles
+    slow: SlowRank | None = None  # by the last look at the ranks
 
 
 def read(run: Run, *, metrics_file: Path | None = None) -> Files:
@@ -63,6 +66,7 @@ def read(run: Run, *, metrics_file: Path | None = None) -> Files:
         head=tuple(logs.read_begin(folder, HEAD).decode("utf-8", "replace").split("\n")),
         tail=_tail(run),
         replicas=replicas_of(run),
+        slow=slow_rank.read(folder),
     )
 
 
@@ -206,7 +210,7 @@ def report(now: RunStatus, files: Files, made: float) -> Report:
         places=tuple(_places(now, files)),
         lanes=tuple(_lane(each, now, made) for each in files.replicas),
         start=start.read_startup(files.launch, files.timeline, why_not, start.init_timings(files.head), files.copies),
-        steps=steps.read_steps(files.timeline, why_not),
+        steps=_with_more(steps.read_steps(files.timeline, why_not), files.slow),
         metrics=str(files.metrics or ""),
         charts=tuple(charts(files.records)),
         preflight=_preflight(now, files),
@@ -216,6 +220,16 @@ def report(now: RunStatus, files: Files, made: float) -> Report:
         failure=run.failure,
         tail=files.tail,
     )
+
+
+def _with_more(took: steps.Steps, slow: SlowRank | None) -> steps.Steps:
+    """Add to the words of the steps what a look at the ranks found, and what earlier runs took."""
+    words = took.words
+    if slow is not None and slow.ranks:
+        words = f"At {moment(slow.at)} the ranks were watched: {slow.words}. {words}"
+    if slow is not None and slow.past:
+        words += f" {slow.past[:1].upper()}{slow.past[1:]}."
+    return replace(took, words=words)
 
 
 def _hint(now: RunStatus) -> str:

@@ -26,7 +26,7 @@ class Training:
     steps = 100
     every = 10  # steps between two saves
     epoch = 100  # steps
-    pause = 0.06  # seconds of a step
+    pause = float(os.environ.get("PAUSE", "0.06"))  # seconds of a step
     piece = 0.02  # seconds of a piece of a checkpoint
 
     def __init__(self, folder: Path) -> None:
