@@ -323,6 +323,7 @@ def logs(
 ) -> None:
     """Print the output of a run."""
     from ddpkit.run import logs, replicas, status
+    from ddpkit.run.launcher_process import place_problem
     from ddpkit.run.run_index import reload
 
     chosen = whole = choose(run, "ddpkit logs {}")
@@ -349,6 +350,8 @@ def logs(
             note(f"rank {min(wanted.ranks or ())} has printed nothing")
     else:
         _show(chosen, wanted, follow=follow, number=number, as_json=as_json, since=begin)
+    if problem := place_problem(chosen):
+        note(f"run {chosen.run_id}: {problem}")
     if follow and (wanted != logs.LineFilter() or chosen.job is not None):
         now = status.get_status(reload(whole))
         note(f"run {now.run.run_id}: {now.words}")

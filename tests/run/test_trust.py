@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -12,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import DDPKIT, PATIENCE, SCRIPT, START
+from conftest import DDPKIT, PATIENCE, SCRIPT, START, wait_until
 from terminal import Terminal
 
 from ddpkit.run import run_files
@@ -638,12 +641,54 @@ def test_a_directory_of_others_in_the_place_of_a_run_says_nothing_of_it(
     (shown,) = json.loads(ddpkit("ps", "--json").stdout)["runs"]
     assert shown["state"] == "running"
     assert ddpkit("rm", folder.name).returncode == 121
-    assert "is not the launcher of run" in ddpkit("stop", folder.name).stderr  # which holds a file in its directory
+    for words in (("dump",), ("top", "--once")):
+        assert f"replaced by another one: {folder}\n" in ddpkit(*words, folder.name).stderr
     assert (folder / "run.json").exists()
-    folder.rename(team / "theirs")
-    (team / "away").rename(folder)
-    assert ddpkit("stop", folder.name).returncode == 0
-    assert command.end() != 0
+    assert ddpkit("stop", folder.name).returncode == 0  # its launcher holds a file that this user's index knows
+    assert command.end() == 143
+    assert sorted(path.name for path in folder.iterdir()) == ["run.json"]
+
+
+@pytest.mark.parametrize("there", ["nothing", "a copy"])
+def test_who_moves_the_directory_of_a_run_takes_no_command_away(
+    ddpkit: DDPKIT, start: START, script: SCRIPT, team: Path, there: str
+) -> None:
+    script("import time\nprint('ready', flush=True)\ntime.sleep(600)")
+    command = start("launch", "-n", "1", "--log-dir", str(team), "--", "job.py")
+    command.wait_for("ready")
+    (folder,) = team.iterdir()
+    folder.rename(team / "away")
+    if there == "a copy":
+        shutil.copytree(team / "away", folder)
+    what = "moved or deleted" if there == "nothing" else "replaced by another one"
+    assert ddpkit("dump", folder.name).stderr.splitlines()[0] == (
+        f"ddpkit: error: cannot ask the launcher of run {folder.name}: its directory was {what}: {folder}"
+    )
+    for words in (("status",), ("logs",), ("explain",)):
+        shown = ddpkit(*words, folder.name)
+        assert f"{what}: {folder}" in shown.stdout + shown.stderr
+    (hint,) = re.findall(r"hint: (ddpkit .*)", ddpkit("rm", folder.name).stderr)
+    assert ddpkit(*shlex.split(hint)[1:]).returncode == 0
+    assert command.end() == 143
+
+
+def test_a_launch_in_a_program_takes_no_request_in_the_place_of_its_directory(
+    ddpkit: DDPKIT, team: Path, clean_environ: dict[str, str]
+) -> None:
+    code = "import ddpkit, sys\nddpkit.launch('sleep', ['600'], nproc_per_node=1, log_dir=sys.argv[1])"
+    program = subprocess.Popen([sys.executable, "-c", code, str(team)], cwd=team.parent, env=clean_environ)
+    try:
+        wait_until(lambda: list(team.glob("*/status.json")))
+        (folder,) = team.iterdir()
+        folder.rename(team / "away")
+        shutil.copytree(team / "away", folder)
+        assert f"its directory was replaced by another one: {folder}" in ddpkit("stop", folder.name).stderr
+        assert not (folder / "requests").exists()
+        (folder.rename(team / "copy"), (team / "away").rename(folder))
+        assert ddpkit("stop", folder.name).returncode == 0
+    finally:
+        program.terminate()
+        program.wait(PATIENCE)
 
 
 # Modes and groups of the directories `team` and `team/logs`, and of `home`, where the script is; and who is refused.
