@@ -78,7 +78,7 @@ def place_problem(run: Run) -> str:
 def check_place(run: Run) -> None:
     """Raise UsageError where a run's directory is not in its place: no request is left there, and no answer read."""
     if problem := place_problem(run):
-        hint = f"ls -ld {shlex.quote(os.path.dirname(run.folder))}; ddpkit status {run.run_id}"
+        hint = f"ls -ld {shlex.quote(str(Path(run.folder).parent))}; ddpkit status {run.run_id}"
         raise UsageError(f"cannot ask the launcher of run {run.run_id}: {problem}", hint)
 
 

@@ -446,6 +446,44 @@ def test_many_runs_without_their_directories_are_one_line(
     assert sorted(path.name for path in index.glob("2*")) == sorted([entry.name, *lost[:2]])
 
 
+@pytest.mark.parametrize("folder_is", ["there", "missing"])
+def test_a_job_that_no_scheduler_knows_can_be_forgotten(
+    ddpkit: DDPKIT, tmp_path: Path, clean_environ: dict[str, str], other: Path, folder_is: str
+) -> None:
+    """Its scheduler gives no answer, and never will. Only the list of runs changes, and only for a whole id."""
+    assert ddpkit("launch", "-n", "1", "--", "true").returncode == 0
+    index, folder = Path(clean_environ["XDG_STATE_HOME"], "ddpkit/runs"), tmp_path / "logs" / ID
+    record = planted(folder, job=JOB, job_id="7")
+    (folder / ".ddpkit").write_text("run\n")
+    (index / ID).write_text(json.dumps({"folder": str(folder), "host": os.uname().nodename, "run": record}))
+    (index / ID).chmod(0o600)
+    if folder_is == "missing":
+        shutil.rmtree(folder)
+    refused = ddpkit("rm", ID)
+    assert refused.returncode == 121
+    assert refused.stderr.endswith(f"; to take it off the list of runs: ddpkit rm --forget {ID}\n")
+    assert ddpkit("rm", "--forget", ID[-8:]).returncode == 121
+    assert json.loads(ddpkit("rm", "--forget", ID, "--dry-run", "--json").stdout)["forgotten"] == [ID]
+    assert (index / ID).exists()
+    assert (
+        ddpkit("rm", "--forget", ID).stdout == f"removed {ID} from the list of runs; its directory and its job stay\n"
+    )
+    assert len(list(index.glob("2*"))) == 1
+    assert (folder / "run.json").exists() == (folder_is == "there")
+    assert "scancel" not in other.read_text()
+
+
+def test_a_living_run_is_not_forgotten(start: START, ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
+    script("import time\nprint('ready', flush=True)\ntime.sleep(600)")
+    command = start("launch", "-n", "1", "--", "job.py")
+    command.wait_for("ready")
+    (folder,) = tmp_path.glob("logs/*")
+    shown = ddpkit("rm", "--forget", folder.name)
+    assert (shown.returncode, shown.stderr.splitlines()[1]) == (121, f"hint: ddpkit stop {folder.name}")
+    assert ddpkit("stop", folder.name).returncode == 0
+    assert command.end() == 143
+
+
 def test_a_directory_that_cannot_be_read_hides_no_other_run(
     ddpkit: DDPKIT, tmp_path: Path, clean_environ: dict[str, str]
 ) -> None:
