@@ -12,12 +12,14 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from conftest import DDPKIT, PATIENCE, SCRIPT, START, wait_until
 from terminal import Terminal
 
+from ddpkit.execution.job import program_file
+from ddpkit.launchers.plan import Job
 from ddpkit.run import run_files
 
 ID = "20260101-000000-train-0a1b"
@@ -743,6 +745,26 @@ FOLDERS = {
     "the script is another group's": ((0o755, 0, 0), (0o2775, 0, 60000), (0o2775, 0, 60002), "group 60000 can put"),
     "everyone writes to the script": ((0o755, 0, 0), (0o2775, 0, 60000), (0o777, 0, 0), ""),
 }
+
+
+@pytest.mark.parametrize(
+    ("kind", "command", "file"),
+    [
+        ("script", ("train.py", "a.sh"), "train.py"),
+        ("script", ("/opt/train.py",), "/opt/train.py"),
+        ("module", ("-m", "pkg.train"), "module"),
+        ("program", ("./train.sh", "a.sh"), "train.sh"),
+        ("program", ("bash", "-x", "a.sh"), "a.sh"),
+        ("program", ("nvidia-smi", "none.sh"), None),
+    ],
+)
+def test_the_file_by_which_a_user_trusts_a_directory(
+    tmp_path: Path, kind: Literal["script", "module", "program"], command: tuple[str, ...], file: str | None
+) -> None:
+    """Of a job's own code: whoever can replace that, the user trusts with the programs of the job's run as well."""
+    (tmp_path / "a.sh").touch()
+    job = Job(run_id=ID, command=command, kind=kind, workdir=str(tmp_path), python="python3")
+    assert program_file(job) == (None if file is None else tmp_path / file)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
