@@ -966,9 +966,10 @@ def find_file(folder: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:
     The last is the directory of the repository (`.git`), or the one below the home directory. A parent in which every
     user may write, such as /tmp, ends the search: its file may be another user's.
     """
-    home = os.path.expanduser("~")  # noqa: PTH111 - Path.home() fails without a home directory
+    # Its real path, as `Path.cwd` has it. Path.home() fails without a home directory.
+    home = os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111
     for directory in (folder, *folder.parents):
-        closed = str(directory) in (home, "/") or not os.access(directory, os.X_OK)
+        closed = os.path.realpath(directory) in (home, "/") or not os.access(directory, os.X_OK)
         if directory != folder and (closed or directory.stat().st_mode & 0o002):
             return
         yield directory / FILE, ()

@@ -222,6 +222,9 @@ def _paths(name: str) -> list[Path]:
     run = _record(name)
     if run is None:
         raise _unknown_name(name)
+    if not os.path.lexists(run.folder):
+        why = f"its directory was moved or deleted: {run.folder}"
+        raise UsageError(f"run {run.run_id}: {why}", f"ls -ld {shlex.quote(str(Path(run.folder).parent))}")
     return _paths(run.folder)
 
 

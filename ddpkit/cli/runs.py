@@ -26,7 +26,7 @@ from ddpkit.console.guarded import unguarded
 from ddpkit.console.style import Panel
 from ddpkit.errors import DdpkitError, UsageError
 from ddpkit.launchers.shell import count
-from ddpkit.run.state import RunState
+from ddpkit.run.state import Origin, RunState
 from ddpkit.text import coloured, format_age, format_hosts, format_ranges, format_size, one_line
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
@@ -35,6 +35,7 @@ if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.run.logs import Line, LineFilter
     from ddpkit.run.record import Attempt, Run
     from ddpkit.run.replicas import Replica
+    from ddpkit.run.run_index import IndexEntry
     from ddpkit.run.status import RankSample, RankStatus, RunStatus
 
 
@@ -325,6 +326,7 @@ def logs(
 ) -> None:
     """Print the output of a run."""
     from ddpkit.run import logs, replicas, status
+    from ddpkit.run.launcher_process import place_problem
     from ddpkit.run.run_index import reload
 
     chosen = whole = choose(run, "ddpkit logs {}")
@@ -351,6 +353,8 @@ def logs(
             note(f"rank {min(wanted.ranks or ())} has printed nothing")
     else:
         _show(chosen, wanted, follow=follow, number=number, as_json=as_json, since=begin)
+    if problem := place_problem(chosen):
+        note(f"run {chosen.run_id}: {problem}")
     if follow and (wanted != logs.LineFilter() or chosen.job is not None):
         now = status.get_status(reload(whole))
         note(f"run {now.run.run_id}: {now.words}")
@@ -476,7 +480,11 @@ def stop(
         raise UsageError("--all and --role exclude each other", f"ddpkit stop RUN --role {shlex.quote(role)}")
     chosen = status.living_here() if everything else [status.choose(run, "ddpkit stop {}", acts=True)]
     if role is not None:
-        chosen = [each.run for each in replicas.choose(chosen[0], role)]
+        parts = replicas.choose(chosen[0], role)
+        for each in replicas.in_pause(parts, chosen[0]):
+            whole = f"to stop the whole run: {status.command('stop', chosen[0])}"
+            note(f"{each.shown} has ended, and starts again after a pause; {whole}")
+        chosen = [each.run for each in parts]
     seen = status.get_statuses(chosen)
     if run is None and role is None and not any(now.state.may_live or now.state is RunState.UNKNOWN for now in seen):
         note(f"no run of this {_place(everything)} is running; to list the runs: ddpkit ps")
@@ -768,6 +776,9 @@ def rm(
     ] = None,
     ended: Annotated[bool, option("--ended", "Remove all ended runs of this project, started here or below.")] = False,
     yes: Annotated[bool, option("-y --yes", "Also remove files in these directories that are not ddpkit's.")] = False,
+    only_forget: Annotated[
+        bool, option("--forget", "Only take these runs, by whole ids, off the list of runs; touch nothing else.")
+    ] = False,
     dry_run: Annotated[bool, option("--dry-run", "Print what would be removed; remove nothing.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -779,8 +790,12 @@ def rm(
         raise UsageError(what, "ddpkit rm --ended --dry-run")
     known = run_index.list_runs()
     if ended:
+        if only_forget:
+            raise UsageError("--forget takes the whole ids of runs, and not --ended", "ddpkit ps --all")
         chosen = [entry.run for entry in status.started_here(known) if entry.run is not None]
         gone = []
+    elif only_forget:
+        chosen, gone = [], [_forgettable(word, known) for word in run or ()]
     else:
         gone = [entry.run_id for entry in known if entry.can_be_forgotten and entry.run_id in (run or ())]
         words = [word for word in run or () if word not in gone]
@@ -794,14 +809,33 @@ def rm(
         for run_id in gone:
             run_index.forget(run_id)
     if as_json:
-        print_json("rm", {"dry_run": dry_run, "removed": [{"run_id": x.run_id, "folder": x.folder} for x in removed]})
+        shown = [{"run_id": each.run_id, "folder": each.folder} for each in removed]
+        print_json("rm", {"dry_run": dry_run, "removed": shown, "forgotten": gone})
         return
     for each in removed:
         print(f"{'would remove' if dry_run else 'removed'} {each.folder}")
     for run_id in gone:
-        print(f"{'would remove' if dry_run else 'removed'} {run_id} from the list of runs: its directory is missing")
+        why = "; its directory and its job stay" if only_forget else ": its directory is missing"
+        print(f"{'would remove' if dry_run else 'removed'} {run_id} from the list of runs{why}")
     if not removed and not gone:
         print(f"no ended runs of this {_place(ended)}", file=sys.stderr)
+
+
+def _forgettable(word: str, known: Sequence[IndexEntry]) -> str:
+    """Return the id of a run that `rm --forget` takes off the list: nobody here sees that it lives.
+
+    Its job may be known to no scheduler any more, and its host be gone. Raises UsageError.
+    """
+    from ddpkit.run import status
+
+    entry = next((entry for entry in known if entry.run_id == word), None)
+    if entry is None:
+        raise UsageError(f"--forget takes the whole id of a run, and {word!r} is none of the list", "ddpkit ps --all")
+    now = status.get_status(entry.run) if entry.run else None
+    if now and now.state.living:
+        what = f"run {word} has not ended ({now.state}), and stays in the list of runs"
+        raise UsageError(what, f"ddpkit stop {shlex.quote(word)}")
+    return word
 
 
 def _place(everything: bool) -> str:
@@ -822,7 +856,10 @@ def _ended(chosen: Sequence[Run], *, named: bool) -> list[RunStatus]:
     if kept and named:
         first = kept[0]
         words = f"run {first.run.run_id} has not ended ({first.state}); nothing was removed"
-        raise UsageError(words, status.command("stop" if first.state.living else "status", first.run))
+        hint = status.command("stop" if first.state.living else "status", first.run)
+        if first.run.origin is Origin.INDEX and not first.state.living:
+            hint += f"; to take it off the list of runs: ddpkit rm --forget {first.run.run_id}"
+        raise UsageError(words, hint)
     return [now for now in seen if _is_over(now)]
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 from ddpkit.diagnosis.answer import LogMatch
 from ddpkit.diagnosis.catalogue import entry_of_seen, entry_of_signal
+from ddpkit.diagnosis.catalogue.bounded import find
 from ddpkit.diagnosis.decide import LogAnalysis
 from ddpkit.diagnosis.outcome import SUPERVISOR, Action, Failure
 from ddpkit.errors import AGAIN, NO_PROGRESS
@@ -25,7 +24,7 @@ def decide_match(first: LogMatch, host: str = "") -> Action:
     entry = first.entry
     action = entry.action if entry is not None else ""
     reason = entry.reason if entry is not None else ""
-    if entry is not None and entry.request and re.search(entry.request, first.text):
+    if entry is not None and entry.request and find(entry.request, (first.text,), entry.origin):
         action = ""
     host = first.values.get("host") or first.speaker.host or host
     if action == "exclude" and host:

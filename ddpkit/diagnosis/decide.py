@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from ddpkit.diagnosis import tracebacks
 from ddpkit.diagnosis.answer import LAYERS, MAX_TEXT, LogMatch, advice_in
 from ddpkit.diagnosis.catalogue import standing_in_for
+from ddpkit.diagnosis.catalogue.bounded import find
 from ddpkit.diagnosis.catalogue.entry import NOTHING, Entry, Instead
 from ddpkit.diagnosis.events import LogReader
 from ddpkit.diagnosis.line_prefixes import UNKNOWN_SPEAKER, Speaker, speaker_of_line, split_prefix, visible_line
@@ -102,7 +103,7 @@ def explains(match: LogMatch, failure: LogMatch) -> bool:
     if failure.id in match.entry.explains:
         return True
     text = match.entry.explains_text
-    return failure.entry is None and bool(text) and re.search(text, failure.text) is not None
+    return failure.entry is None and bool(text) and bool(find(text, (failure.text,), match.entry.origin))
 
 
 SECONDS = 5.0  # of the processor, for all logs of a run

@@ -26,6 +26,7 @@ from ddpkit.diagnosis.answer import (
     where_to_look,
 )
 from ddpkit.diagnosis.catalogue import entry_of_seen, entry_of_signal, known_failures, standing_in_for
+from ddpkit.diagnosis.catalogue.bounded import find
 from ddpkit.diagnosis.catalogue.entry import BRANCHES, OWN, Entry, Instead, needed, with_values
 from ddpkit.diagnosis.catalogue.matcher import WORDS, Match
 from ddpkit.diagnosis.line_prefixes import (
@@ -247,22 +248,21 @@ class LogReader:
             return False
         if not match.entry.needs:
             return True
-        return self._holds(needed(match.entry, match.values))
+        return self._holds(needed(match.entry, match.values), match.entry.origin)
 
-    def _holds(self, text: str) -> bool:
+    def _holds(self, text: str, origin: str = "") -> bool:
         """Whether a line of this log holds the text, a regular expression."""
         if text not in self._fulfilled:  # a long log can hold the same line thousands of times
             searched = len(self._fulfilled) < MAX_NEEDS
-            self._fulfilled[text] = searched and any(re.search(text, line) for line in self.lines)
+            self._fulfilled[text] = searched and find(text, self.lines, origin) is not None
         return self._fulfilled[text]
 
     def _is_overcome(self, index: int, match: Match, values: Mapping[str, str]) -> bool:
         """Whether the log shows that it did no harm: a warning anywhere, a failure below it."""
         text = with_values(match.entry.overcome_by, values)
-        if not text or not self._holds(text):
+        if not text or not self._holds(text, match.entry.origin):
             return False
-        below = range(index + 1, len(self.lines))
-        return match.entry.kind == "hint" or any(re.search(text, self.lines[each]) for each in below)
+        return match.entry.kind == "hint" or bool(find(text, self.lines[index + 1 :], match.entry.origin))
 
     @cached_property
     def _hosts(self) -> set[str]:
@@ -275,8 +275,8 @@ class LogReader:
             return {}
         above = reversed(self.lines[max(0, index - CONTEXT_LINES) : index + 1])
         around = (*above, *self.lines[index + 1 : index + 1 + CONTEXT_BELOW])
-        context = next((each for line in around if (each := re.search(match.entry.context, line))), None)
-        return {name: value for name, value in context.groupdict().items() if value} if context else {}
+        context = find(match.entry.context, around, match.entry.origin)
+        return {name: value for name, value in context.groups.items() if value} if context else {}
 
     def _join(self) -> None:
         """Make one match of a traceback and the entry that explains it; of each other entry one of its own."""
@@ -324,13 +324,13 @@ class LogReader:
 
     def _instead(self, of: str, index: int, text: str, values: dict[str, str], trace: Traceback | None) -> Match | None:
         for entry, rule in replacements(of):
-            found = self._conditions(rule, index, text, values, trace)
+            found = self._conditions(rule, index, text, values, trace, entry.origin)
             if found is not None:
                 return Match(entry=entry, values={**values, **found})
         return None
 
     def _conditions(
-        self, rule: Instead, index: int, text: str, values: dict[str, str], trace: Traceback | None
+        self, rule: Instead, index: int, text: str, values: dict[str, str], trace: Traceback | None, origin: str
     ) -> dict[str, str] | None:
         """Return the values that a rule finds; None where it does not hold."""
         found: dict[str, str] = {}
@@ -340,14 +340,13 @@ class LogReader:
             (rule.frames, lambda: self._frames(index, trace)),
             (with_values(rule.above, {**values, **found}), lambda: self._above(index)),
         ):
-            matches = map(re.compile(pattern).search, lines_of()) if pattern else iter(())
-            match = next(filter(None, matches), None)
+            match = find(pattern, [*lines_of()], origin) if pattern else None
             if pattern and match is None:
                 return None
-            found |= {name: value for name, value in match.groupdict().items() if value} if match else {}
-        if rule.unless and any(re.search(rule.unless, frame) for frame in self._frames(index, trace)):
+            found |= {name: value for name, value in match.groups.items() if value} if match else {}
+        if rule.unless and find(rule.unless, [*self._frames(index, trace)], origin):
             return None
-        if rule.needs and not self._holds(with_values(rule.needs, {**values, **found})):
+        if rule.needs and not self._holds(with_values(rule.needs, {**values, **found}), origin):
             return None
         if rule.reads in LOG_READERS:
             if rule.reads not in self._read_once:
@@ -476,8 +475,9 @@ class LogReader:
             speaker = replace(speaker, local=int(values["local"]))
         # The line itself decides; else any other line does.
         line = self.lines[index]
-        shown = [name for name, text in match.entry.branches if re.search(text, line)]
-        shown = shown or [name for name, text in match.entry.branches if self._holds(text)]
+        origin = match.entry.origin
+        shown = [name for name, text in match.entry.branches if find(text, (line,), origin)]
+        shown = shown or [name for name, text in match.entry.branches if self._holds(text, origin)]
         if shown:
             values[BRANCHES] = " ".join(shown)
         job, pod = _JOB.search(self.lines[index]), _POD.search(self.lines[index])

@@ -231,10 +231,11 @@ def read_job_output(run: Run) -> JobOutput:
 
 @contextmanager
 def request_file(run: Run, names: str, request: Mapping[str, object], *, required: bool) -> Iterator[None]:
-    """Leave a request in the run's folder while it is answered. Raises UsageError where it is required.
+    """Leave a request in the run's folder while it is answered. Raises UsageError where that is needed, or replaced.
 
     A launcher that did not take it must not take it later.
     """
+    launcher_process.check_place(run)
     path = Path(run.folder) / names.replace("*", str(os.getpid()))
     made = None
     try:

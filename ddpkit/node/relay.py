@@ -215,7 +215,10 @@ def main(port: str) -> None:
 
     def connect() -> socket.socket:
         check_server(int(port))
-        return socket.create_connection(("localhost", int(port)), 10)
+        try:
+            return socket.create_connection(("127.0.0.1", int(port)), 10)
+        except ConnectionRefusedError:  # not every /etc/hosts has both addresses of localhost
+            return socket.create_connection(("::1", int(port)), 10)
 
     check_server(int(port))
     os.write(1, READY)

@@ -143,7 +143,7 @@ class Part:
     connections: ExitStack = field(default_factory=ExitStack)
     run: RoleRun | None = None  # None: it has not started
     signals: list[int] = field(default_factory=list)  # that it was sent
-    signalled: threading.Event = field(default_factory=threading.Event)  # it was sent one
+    stopped: threading.Event = field(default_factory=threading.Event)  # it was sent one that ends it
     words: Words | None = None
     now: Callable[[], float]  # seconds since the epoch, by the clock of the launch
     error: BaseException | None = None  # it could not start, or ddpkit failed
@@ -168,7 +168,6 @@ class Part:
     def begin(self, sink: Sink) -> None:
         """It starts now, perhaps again. `sink` gets its notes."""
         self.words = Words(sink, str(self.name))
-        self.signalled.clear()
         self.started, self.ended, self.run, self.error = self.now(), 0.0, None, None
 
     def start(self, tell: Callable[[What], None]) -> RoleRun:
@@ -444,9 +443,10 @@ class RolesRun(Recorded):
         for name in names:
             part = self.prepared.parts[name]
             part.signals.append(number)  # for one that is about to start
-            part.signalled.set()
-            if part.words is not None and number != signal.SIGUSR1 and number != signal.SIGUSR2:
-                part.words.keep()
+            if number not in (signal.SIGUSR1, signal.SIGUSR2):
+                part.stopped.set()
+                if part.words is not None:
+                    part.words.keep()
             if part.run is not None and not part.ended:
                 part.run.send(number)
 
@@ -472,9 +472,11 @@ class RolesRun(Recorded):
             self._send(signal.SIGTERM, action.replicas)
 
     def _follow(self, part: Part, restarts: int, pause: float) -> None:
-        """The thread of one replica, which starts after a pause, or when it is signalled."""
+        """The thread of one replica, which starts after a pause, unless the run ends before."""
         error: BaseException | None = None
-        part.signalled.wait(pause)
+        if part.stopped.wait(pause):
+            self.inbox.put((-1, Event(part.name, What.ENDED)))
+            return
         part.started = part.now()
         try:
             if restarts:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from ddpkit.errors import UsageError
-from ddpkit.files import MARKER, append, open_for_append, read_bounded
+from ddpkit.files import MARKER, append, open_for_append, open_to_read, read_bounded
 from ddpkit.run.record import REQUESTS, RecordError, Run, load
 from ddpkit.run.state import Origin
 
@@ -52,6 +52,34 @@ def this_launcher() -> ThisLauncher:
 def hold_marker(folder: Path) -> int:
     """Open the marker of a run's folder, by which `is_launcher` knows this process. Returns the open file."""
     return open_for_append(str(folder / MARKER))
+
+
+def marker_of(folder: Path) -> tuple[int, int] | None:
+    """Return device and inode of the marker in a run's folder; None: there is none."""
+    try:
+        with open(open_to_read(folder / MARKER), "rb") as file:
+            facts = os.fstat(file.fileno())
+    except OSError:
+        return None
+    return facts.st_dev, facts.st_ino
+
+
+def place_problem(run: Run) -> str:
+    """Say what became of the directory of a run whose launcher lives here; empty: it is in its place.
+
+    Whoever can write to the directory above, such as the `logs/` of a team, can rename it and put another there.
+    """
+    if run.marker in (None, marker_of(Path(run.folder))) or not (is_local(run) and is_alive(run)):
+        return ""
+    gone = not os.path.lexists(run.folder)
+    return f"its directory was {'moved or deleted' if gone else 'replaced by another one'}: {run.folder}"
+
+
+def check_place(run: Run) -> None:
+    """Raise UsageError where a run's directory is not in its place: no request is left there, and no answer read."""
+    if problem := place_problem(run):
+        hint = f"ls -ld {shlex.quote(str(Path(run.folder).parent))}; ddpkit status {run.run_id}"
+        raise UsageError(f"cannot ask the launcher of run {run.run_id}: {problem}", hint)
 
 
 def process_start(pid: int) -> str:
@@ -149,19 +177,25 @@ def is_launcher(run: Run) -> bool:
         return not Path("/proc/self/fd").exists() and "ddpkit" in command
     except OSError:
         return False
-    return any(_writes(handle, Path(run.folder, MARKER)) for handle in handles)
+    return any(_writes(handle, Path(run.folder, MARKER), run.marker) for handle in handles)
 
 
-def _writes(handle: Path, path: Path) -> bool:
-    """Tell whether an open file of a process (/proc/PID/fd/N) is this one, and open for writing."""
+def _writes(handle: Path, path: Path, known: tuple[int, int] | None) -> bool:
+    """Tell whether an open file of a process (/proc/PID/fd/N) is this one, and open for writing.
+
+    `known`: its device and inode. Without these, it is the one that has this path by now.
+    """
     try:
         text = (handle.parent.parent / "fdinfo" / handle.name).read_text()
         words = [line.split()[1] for line in text.splitlines() if line.startswith("flags:")]
         if not words or int(words[0], 8) & os.O_ACCMODE == os.O_RDONLY:
             return False
+        there = handle.stat()
+        if known is not None:
+            return (there.st_dev, there.st_ino) == known
         if str(handle.readlink()).removesuffix(" (deleted)") == os.path.realpath(path):
             return True
-        return os.path.samestat(handle.stat(), path.lstat())
+        return os.path.samestat(there, path.lstat())
     except OSError:
         return False
 
@@ -181,7 +215,9 @@ def check_launcher(run: Run) -> None:
     if run.origin is Origin.OTHERS:
         what = f"the record of run {run.run_id} can be changed by others: ddpkit signals no process that it names"
         raise UsageError(what, f"ls -ld {shlex.quote(run.folder)}")
-    if not run.in_program and not is_launcher(run) and is_alive(run):
+    if run.in_program:
+        check_place(run)
+    elif not is_launcher(run) and is_alive(run):
         what = f"process {run.launcher_pid} is not the launcher of run {run.run_id}, or is about to end"
         raise UsageError(f"{what}; it gets no signal", f"ps -fp {run.launcher_pid}")
 

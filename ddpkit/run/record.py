@@ -195,7 +195,8 @@ class Run:
     logins: dict[HostWord, Via] = field(default_factory=dict)  # to each of its hosts that was reached by SSH
     format: Annotated[int, Between(FORMAT, FORMAT)] = FORMAT
     origin: Origin = Origin.OTHERS  # until something shows more
-    unsaved: ClassVar = frozenset({"origin"})
+    marker: tuple[int, int] | None = None  # device and inode of the marker in its folder; the index alone has them
+    unsaved: ClassVar = frozenset({"origin", "marker"})
 
     @property
     def duration(self) -> str:

@@ -180,6 +180,12 @@ def choose_one(run: Run, word: str) -> Replica:
     return chosen[0]
 
 
+def in_pause(chosen: Sequence[Replica], run: Run) -> list[Replica]:
+    """Return those of a living run that have ended, and are about to start again: no start of theirs gets a signal."""
+    starting = [each for each in chosen if each.state and each.state.phase is Phase.STARTING and each.starts]
+    return [each for each in starting if each.run.state.ended and not run.state.ended]
+
+
 def _listed(names: Sequence[str]) -> str:
     return "roles: " + ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 

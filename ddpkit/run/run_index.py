@@ -23,7 +23,7 @@ from ddpkit.files import adopt_directory, is_owned, make_directories, read_bound
 from ddpkit.launchers import typed_json
 from ddpkit.launchers.typed_json import FilePath, HostWord
 from ddpkit.run import record
-from ddpkit.run.launcher_process import is_alive, is_local
+from ddpkit.run.launcher_process import is_alive, is_local, marker_of
 from ddpkit.run.record import FILE, ExitCode, RecordError, Run, load, read_record
 from ddpkit.run.run_files import is_own, is_planted, is_private, is_replaceable, owner_of, read_private
 from ddpkit.run.state import EndState, Origin
@@ -57,18 +57,18 @@ class KnownEnd:
 
 @dataclass(frozen=True, kw_only=True)
 class IndexFile:
-    """Content of one file of the index. `run`: the record as it began."""
+    """Content of one file of the index. `run`: the record as it began; `marker`: as in `Run`."""
 
     folder: FilePath
     host: HostWord
     run: Run | None = None
     end: KnownEnd | None = None
+    marker: tuple[int, int] | None = None
 
     def save(self, run_id: str) -> None:
         """Replace the file. Raises OSError."""
-        data = {"folder": self.folder, "host": self.host, "run": self.run and self.run.as_data()}
-        end = self.end and asdict(self.end)
-        write_atomically(index_folder() / run_id, json.dumps({**data, "end": end}) + "\n", 0o600)
+        data = {**asdict(self), "run": self.run and self.run.as_data()}
+        write_atomically(index_folder() / run_id, json.dumps(data) + "\n", 0o600)
 
 
 def add_run(run: Run) -> str | None:
@@ -76,7 +76,8 @@ def add_run(run: Run) -> str | None:
     try:
         _make_index()
         # With the record as it begins: a run whose folder somebody removes lives on, and has to be ended all the same.
-        IndexFile(folder=run.folder, host=run.launcher_host, run=run).save(run.run_id)
+        marker = marker_of(Path(run.folder))
+        IndexFile(folder=run.folder, host=run.launcher_host, run=run, marker=marker).save(run.run_id)
     except (OSError, RuntimeError) as error:  # RuntimeError: nobody knows where this user's home is
         return getattr(error, "strerror", None) or str(error)
     return None
@@ -189,7 +190,7 @@ def _entry(run_id: str) -> IndexEntry:
         return _unreadable(run_id, str(path), "", error)
     folder, kept = Path(file.folder), file.run if private else None
     try:
-        run = _with_identity(read_record(folder), kept, file.end)
+        run = _with_identity(read_record(folder), file if private else None)
         return IndexEntry(run_id=run_id, folder=file.folder, host=file.host, run=run)
     except (FileNotFoundError, NotADirectoryError):
         return _missing(run_id, file, kept)
@@ -219,7 +220,7 @@ def _missing(run_id: str, file: IndexFile, kept: Run | None) -> IndexEntry:
     """
     run = None
     if kept is not None and (file.end is None if kept.job is not None else is_local(kept) and is_alive(kept)):
-        run = replace(kept, folder=file.folder, origin=Origin.INDEX)
+        run = replace(kept, folder=file.folder, origin=Origin.INDEX, marker=file.marker)
     if file.host != os.uname().nodename:
         # A home may be shared by hosts that do not share the folder.
         problem = f"run {run_id} is in {file.folder} on {file.host}"
@@ -229,16 +230,17 @@ def _missing(run_id: str, file: IndexFile, kept: Run | None) -> IndexEntry:
     return replace(entry, removed=file.host == os.uname().nodename and Path(file.folder).parent.is_dir())
 
 
-def _with_identity(run: Run, kept: Run | None, end: KnownEnd | None = None) -> Run:
+def _with_identity(run: Run, file: IndexFile | None) -> Run:
     """Return a record of a folder, with the identity that the index has. Raises RecordError for another run."""
-    if kept is None:
+    if file is None or file.run is None:
         return run
+    kept, end = file.run, file.end
     if run.run_id != kept.run_id:
         raise RecordError(Path(run.folder, FILE), f"it is that of run {run.run_id}, and not of {kept.run_id}")
     if not is_own(Path(run.folder)):
         run = replace(kept, folder=run.folder)  # others put it in the place of ours: it says nothing of our run
     known = {name: getattr(kept, name) for name in _IDENTITY}
-    run = replace(run, **known, job=kept.job, origin=Origin.INDEX)
+    run = replace(run, **known, job=kept.job, origin=Origin.INDEX, marker=file.marker)
     if end is None or run.state.ended:
         return run
     return replace(run, state=end.state, exit_code=end.exit_code, verdict=end.verdict, failure=end.failure, ended=None)
@@ -254,7 +256,7 @@ def read_run(folder: Path) -> Run | None:
     except (OSError, RecordError, RuntimeError):
         return run
     same = run.origin is Origin.DIRECTORY or os.path.realpath(file.folder) == os.path.realpath(folder)
-    return _with_identity(run, file.run, file.end) if private and same else run
+    return _with_identity(run, file if private and same else None)
 
 
 def reload(run: Run) -> Run:

@@ -42,7 +42,7 @@ class RunStatus:
 
 def command(verb: str, run: Run) -> str:
     """Return a command on this run that works on every host that sees its folder."""
-    return f"ddpkit {verb} {shlex.quote(run.folder)}"
+    return f"ddpkit {verb} {shlex.quote(run.folder) if os.path.lexists(run.folder) else run.run_id}"
 
 
 def command_there(verb: str, run: Run, *, terminal: bool = False) -> str:
@@ -115,8 +115,8 @@ def _alive(run: Run) -> RunStatus:
     if launcher_process.process_state(run.launcher_pid) in ("T", "t"):
         words += "; its launcher is stopped (SIGSTOP), and does not watch its ranks"
         hint = "" if run.origin is Origin.OTHERS else f"kill -CONT {run.launcher_pid}"
-    if not os.path.lexists(run.folder):
-        words += "; its directory was deleted, with its logs"
+    if problem := launcher_process.place_problem(run):
+        words += f"; {problem}"
     return RunStatus(state=RunState.RUNNING, words=words, hint=hint, run=run)
 
 

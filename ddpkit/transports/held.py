@@ -15,16 +15,20 @@ from ddpkit.launchers.events import Event
 from ddpkit.transports.protocol import BOOT, LocalLink, new_key, program
 
 ANSWER_LIMIT = 2.0  # seconds for a hold to take a connection: it may be stopped
-# The stream stays the lifeline: at its end this program ends, and with its socket the supervisor behind it.
+# The stream stays the lifeline: at its end this program ends, and with its socket the supervisor behind it. That one's
+# parent is the hold, which lives on. So this program continues its processes where somebody has stopped them: at the
+# end, and when it is continued itself. The kernel tells which process sent the first byte (SO_PASSCRED).
 _RELAY = """
 import ctypes,json,os,signal,socket,struct,sys,threading
 s=socket.socket(socket.AF_UNIX)
 s.settimeout({limit})
 try:
+ s.setsockopt(1,16,1)
  s.connect("\\0"+{name!r})
  if struct.unpack("3i",s.getsockopt(socket.SOL_SOCKET,socket.SO_PEERCRED,12))[1]!=os.geteuid():
   raise OSError(0,"it is another user's")
- if s.recv(1)!=b"\\n": raise OSError(0,"it has just ended")
+ d,a=s.recvmsg(1,64)[:2]
+ if d!=b"\\n": raise OSError(0,"it has just ended")
  why=""
 except OSError as e:
  s.close()
@@ -36,6 +40,13 @@ if why:
 ctypes.CDLL(None).prctl(4,0,0,0,0)
 signal.alarm(0)
 for n in 1,2,3: signal.signal(n,signal.SIG_IGN)
+g=struct.unpack("3i",a[0][2])[0] if a else 0
+def wake(*_):
+ try:
+  if g>0: os.killpg(g,18)
+ except OSError: pass
+signal.signal(18,wake)
+s.setsockopt(1,16,0)
 s.settimeout(None)
 d=json.dumps(dict(os.environ)).encode()
 s.sendall(b"%8d"%len(d)+d)
@@ -47,6 +58,7 @@ def up():
    s.sendall(d)
   s.shutdown(1)
  except OSError: pass
+ wake()
 threading.Thread(target=up,daemon=True).start()
 try:
  while True:

@@ -142,6 +142,10 @@ def test_the_search_above_ends(tmp_path: Path) -> None:
         patch.setenv("HOME", str(tmp_path / "repo"))
         assert looked(below) == [below, below.parent]
         assert looked(tmp_path / "repo") == [tmp_path / "repo"]
+        (tmp_path / "home").symlink_to("repo")  # as of sites that move homes to another disk
+        patch.setenv("HOME", str(tmp_path / "home"))
+        assert looked(below) == [below, below.parent]
+        assert looked(tmp_path / "home/a") == [tmp_path / "home/a"]
     (tmp_path / "repo/a").chmod(0o1777)
     assert looked(below) == [below]
 

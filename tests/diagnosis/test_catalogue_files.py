@@ -311,6 +311,25 @@ def test_values_of_a_sites_pattern_cannot_end_the_search(rules: Path) -> None:
         assert cause_of(LOG.replace("abc", name)) == f"project {name} has used its quota on /scratch"
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("(?P<project>\\w+) is", "(?P<project>(a+)+) is"),
+        ("cause =", "needs = '(a+)+$'\ncause ="),
+    ],
+)
+def test_an_expression_of_a_site_that_takes_years_is_left_out(
+    rules: Path, old: str, new: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Typed once, it kept the launcher busy, and deaf to TERM."""
+    assert old in ENTRY
+    (rules / "slow.toml").write_text(ENTRY.replace(old, new))
+    (rules / "good.toml").write_text(ENTRY.replace("scratch-quota", "good-quota"))
+    assert cause_of(LOG.replace("abc", f"{'a' * 60}!") + LOG) == "project abc has used its quota on /scratch"
+    (warning,) = [record.getMessage() for record in caplog.records]
+    assert f"{rules / 'slow.toml'}: a search for " in warning
+
+
 @pytest.mark.live
 def test_a_site_entry_is_shown_with_its_file(tmp_path: Path) -> None:
     folder = tmp_path / "ddpkit/catalogue"

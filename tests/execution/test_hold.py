@@ -524,6 +524,25 @@ def test_whatever_is_killed_nothing_is_left(held: Command, start: START, ddpkit:
     held.wait_for_no_survivor()
 
 
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "stopped"])
+@pytest.mark.parametrize("which", [slice(0, 1), slice(0, 2)], ids=["guard", "both"])
+def test_stopped_processes_of_a_launch_in_a_hold_end_with_it(
+    end: int, which: slice, held: Command, start: START, tmp_path: Path
+) -> None:
+    """Their parent is the hold, which lives on: the program that brought the launch there continues them."""
+    (tmp_path / "sleep.py").write_text(SLEEP)
+    command = start("launch", "-n", "2", "--grace", "1", "--", "sleep.py")
+    command.wait_for("asleep", 2)
+    warm = holder(held)
+    (guard,) = children(warm)
+    (worker,) = children(guard)
+    for pid in [guard, worker][which]:
+        os.kill(pid, signal.SIGSTOP)
+    command.process.send_signal(end)
+    wait_until(lambda: not children(warm), "the end of the guard")
+    command.wait_for_no_survivor()
+
+
 def test_a_killed_launcher_of_a_hold(held: Command, start: START, ddpkit: DDPKIT, tmp_path: Path) -> None:
     (tmp_path / "sleep.py").write_text(SLEEP)
     launch = start("launch", "-n", "2", "--grace", "2", "--", "sleep.py")

@@ -26,7 +26,7 @@ from ddpkit.errors import DdpkitError
 from ddpkit.launchers.shell import join
 from ddpkit.monitor.rank_command import forward_port, listen, relay_words
 from ddpkit.monitor.server import MonitorServer
-from ddpkit.node import at_rank, debugpy_attach
+from ddpkit.node import at_rank, debugpy_attach, relay
 from ddpkit.node.relay import READY, Relay
 from ddpkit.run.launcher_process import process_start
 
@@ -223,8 +223,11 @@ def test_a_client_that_does_not_read_holds_up_no_other_one() -> None:
         assert gone.wait(PATIENCE)
 
 
-def test_a_port_is_forwarded_until_the_end(waits: Command, start: START, ddpkit: DDPKIT) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as there:
+@pytest.mark.parametrize(("family", "address"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
+def test_a_port_is_forwarded_until_the_end(
+    family: socket.AddressFamily, address: str, waits: Command, start: START, ddpkit: DDPKIT
+) -> None:
+    with socket.create_server((address, 0), family=family) as there:
         threading.Thread(target=echo, args=(there,), daemon=True).start()
         port, local = there.getsockname()[1], find_port()
         way = start("forward", str(port), "--rank", "1", "--local-port", str(local))
@@ -281,6 +284,33 @@ def test_nothing_is_sent_to_the_server_of_another_user(
 
 
 # ---- a debugger
+
+
+IN_HIDING = """
+import importlib.machinery, sys, types
+sys.modules["debugpy"] = types.ModuleType("debugpy")
+sys.modules["debugpy"].__spec__ = importlib.machinery.ModuleSpec("debugpy", None)
+for text in sys.argv[1:]:
+    exec(text)
+other_users = list
+attach("1", 0, "raise SystemExit(9)")
+"""
+
+
+@needs_users
+@pytest.mark.parametrize("option", ["hidepid=0", "hidepid=2", "hidepid=invisible"])
+def test_debugpy_is_refused_where_proc_hides_other_people(option: str) -> None:
+    """In a process namespace, whose /proc is its own: there an ordinary user."""
+    enter = ["unshare", "--mount", "--pid", "--fork", "--mount-proc"]
+    if subprocess.run([*enter, "mount", "-o", f"remount,{option}", "/proc"], check=False).returncode != 0:
+        pytest.skip(f"no {option} in a process namespace here")
+    become = 'mount -o "remount,$0" /proc && exec setpriv --reuid=31234 --regid=31234 --clear-groups "$@"'
+    texts = [Path(module.__file__).read_text() for module in (relay, debugpy_attach)]
+    argv = [*enter, "sh", "-c", become, option, "/usr/bin/python3", "-I", "-c", IN_HIDING, *texts]
+    done = subprocess.run(argv, cwd="/", capture_output=True, text=True, timeout=PATIENCE, check=False)
+    refused = "hides the processes of others, who could enter the rank by debugpy\nhint: use a node without hidepid"
+    assert (refused in done.stderr) == (option != "hidepid=0"), done
+    assert done.returncode == (9 if option == "hidepid=0" else 1)
 
 
 @alone

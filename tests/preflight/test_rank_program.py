@@ -39,8 +39,12 @@ def examined(ddpkit: Run, *args: str, code: int = 0) -> dict[str, list[dict[str,
     return found
 
 
-def test_a_healthy_machine(ddpkit: Run) -> None:
-    found = examined(ddpkit, "2")
+@pytest.mark.parametrize("starter", ["ranks", "torchrun"])
+def test_a_healthy_machine(ddpkit: Run, tmp_path: Path, starter: str) -> None:
+    """Files of the working directory with the names of modules are no part of it."""
+    for name in ("torch", "numpy", "json", "socket", "base64", "zlib", "runpy", "sitecustomize", "ddpkit"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('the file of the working directory')\n")
+    found = examined(ddpkit, "2", "-o", f"starter={starter}")
     assert not {"fail", "warn"} & set(found), found
     assert {"request", "ranks", "gloo"} <= {check["id"] for check in found["pass"]}
 

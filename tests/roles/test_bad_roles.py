@@ -188,6 +188,23 @@ def test_a_replica_that_dies_at_once_starts_again_after_a_pause(start: START, tm
     assert re.search(r"restart 2 of 2 of infer\.0 in [12]\.\d s: ", run.text), run.text
 
 
+def test_a_run_that_ends_in_the_pause_before_a_restart_starts_nothing_again(
+    start: START, ddpkit: DDPKIT, tmp_path: Path
+) -> None:
+    (tmp_path / "serve.py").write_text("raise SystemExit(7)")
+    (tmp_path / "train.py").write_text("")
+    infer = INFER.replace("tcp", "line: never") + "restart = 4\n"
+    (tmp_path / "ddpkit.toml").write_text(infer + TRAIN + 'after = ["infer"]\n')
+    run = start("launch")
+    run.wait_for("restart 4 of 4 of infer.0 in ")  # 8 s, less what the last start took
+    shown = ddpkit("stop", "--role", "infer")
+    run.process.send_signal(signal.SIGINT)
+    assert run.end() == 130, run.text
+    assert "infer has ended, and starts again after a pause; to stop the whole run: ddpkit stop " in shown.stderr
+    assert len(list(tmp_path.glob("logs/*/roles/*"))) == 4
+    assert "\nddpkit: infer.0" not in run.text.partition("SIGINT")[2]
+
+
 # Rank 1 of the service fails, which may start again. While its rank 0 saves, the trainer fails and with it the run.
 SAVES = """
 import os, signal, sys, time

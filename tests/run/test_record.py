@@ -280,7 +280,9 @@ def test_a_run_whose_folder_is_removed_can_be_ended(
     shutil.rmtree(tmp_path / "logs")
     known, words = state(ddpkit)
     assert known == "running"
-    assert words.endswith("its directory was deleted, with its logs")
+    assert words.endswith(
+        f"its directory was moved or deleted: {json.loads(ddpkit('ps', '--json').stdout)['runs'][0]['folder']}"
+    )
     assert "ready" not in ddpkit("logs").stdout
     done = ddpkit("stop")
     assert done.returncode == 0, done.stderr

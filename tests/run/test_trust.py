@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
-from conftest import DDPKIT, PATIENCE, SCRIPT, START
+from conftest import DDPKIT, PATIENCE, SCRIPT, START, wait_until
 from terminal import Terminal
 
+from ddpkit.execution.job import program_file
+from ddpkit.launchers.plan import Job
 from ddpkit.run import run_files
 
 ID = "20260101-000000-train-0a1b"
@@ -443,6 +448,44 @@ def test_many_runs_without_their_directories_are_one_line(
     assert sorted(path.name for path in index.glob("2*")) == sorted([entry.name, *lost[:2]])
 
 
+@pytest.mark.parametrize("folder_is", ["there", "missing"])
+def test_a_job_that_no_scheduler_knows_can_be_forgotten(
+    ddpkit: DDPKIT, tmp_path: Path, clean_environ: dict[str, str], other: Path, folder_is: str
+) -> None:
+    """Its scheduler gives no answer, and never will. Only the list of runs changes, and only for a whole id."""
+    assert ddpkit("launch", "-n", "1", "--", "true").returncode == 0
+    index, folder = Path(clean_environ["XDG_STATE_HOME"], "ddpkit/runs"), tmp_path / "logs" / ID
+    record = planted(folder, job=JOB, job_id="7")
+    (folder / ".ddpkit").write_text("run\n")
+    (index / ID).write_text(json.dumps({"folder": str(folder), "host": os.uname().nodename, "run": record}))
+    (index / ID).chmod(0o600)
+    if folder_is == "missing":
+        shutil.rmtree(folder)
+    refused = ddpkit("rm", ID)
+    assert refused.returncode == 121
+    assert refused.stderr.endswith(f"; to take it off the list of runs: ddpkit rm --forget {ID}\n")
+    assert ddpkit("rm", "--forget", ID[-8:]).returncode == 121
+    assert json.loads(ddpkit("rm", "--forget", ID, "--dry-run", "--json").stdout)["forgotten"] == [ID]
+    assert (index / ID).exists()
+    assert (
+        ddpkit("rm", "--forget", ID).stdout == f"removed {ID} from the list of runs; its directory and its job stay\n"
+    )
+    assert len(list(index.glob("2*"))) == 1
+    assert (folder / "run.json").exists() == (folder_is == "there")
+    assert "scancel" not in other.read_text()
+
+
+def test_a_living_run_is_not_forgotten(start: START, ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
+    script("import time\nprint('ready', flush=True)\ntime.sleep(600)")
+    command = start("launch", "-n", "1", "--", "job.py")
+    command.wait_for("ready")
+    (folder,) = tmp_path.glob("logs/*")
+    shown = ddpkit("rm", "--forget", folder.name)
+    assert (shown.returncode, shown.stderr.splitlines()[1]) == (121, f"hint: ddpkit stop {folder.name}")
+    assert ddpkit("stop", folder.name).returncode == 0
+    assert command.end() == 143
+
+
 def test_a_directory_that_cannot_be_read_hides_no_other_run(
     ddpkit: DDPKIT, tmp_path: Path, clean_environ: dict[str, str]
 ) -> None:
@@ -638,12 +681,54 @@ def test_a_directory_of_others_in_the_place_of_a_run_says_nothing_of_it(
     (shown,) = json.loads(ddpkit("ps", "--json").stdout)["runs"]
     assert shown["state"] == "running"
     assert ddpkit("rm", folder.name).returncode == 121
-    assert "is not the launcher of run" in ddpkit("stop", folder.name).stderr  # which holds a file in its directory
+    for words in (("dump",), ("top", "--once")):
+        assert f"replaced by another one: {folder}\n" in ddpkit(*words, folder.name).stderr
     assert (folder / "run.json").exists()
-    folder.rename(team / "theirs")
-    (team / "away").rename(folder)
-    assert ddpkit("stop", folder.name).returncode == 0
-    assert command.end() != 0
+    assert ddpkit("stop", folder.name).returncode == 0  # its launcher holds a file that this user's index knows
+    assert command.end() == 143
+    assert sorted(path.name for path in folder.iterdir()) == ["run.json"]
+
+
+@pytest.mark.parametrize("there", ["nothing", "a copy"])
+def test_who_moves_the_directory_of_a_run_takes_no_command_away(
+    ddpkit: DDPKIT, start: START, script: SCRIPT, team: Path, there: str
+) -> None:
+    script("import time\nprint('ready', flush=True)\ntime.sleep(600)")
+    command = start("launch", "-n", "1", "--log-dir", str(team), "--", "job.py")
+    command.wait_for("ready")
+    (folder,) = team.iterdir()
+    folder.rename(team / "away")
+    if there == "a copy":
+        shutil.copytree(team / "away", folder)
+    what = "moved or deleted" if there == "nothing" else "replaced by another one"
+    assert ddpkit("dump", folder.name).stderr.splitlines()[0] == (
+        f"ddpkit: error: cannot ask the launcher of run {folder.name}: its directory was {what}: {folder}"
+    )
+    for words in (("status",), ("logs",), ("explain",)):
+        shown = ddpkit(*words, folder.name)
+        assert f"{what}: {folder}" in shown.stdout + shown.stderr
+    (hint,) = re.findall(r"hint: (ddpkit .*)", ddpkit("rm", folder.name).stderr)
+    assert ddpkit(*shlex.split(hint)[1:]).returncode == 0
+    assert command.end() == 143
+
+
+def test_a_launch_in_a_program_takes_no_request_in_the_place_of_its_directory(
+    ddpkit: DDPKIT, team: Path, clean_environ: dict[str, str]
+) -> None:
+    code = "import ddpkit, sys\nddpkit.launch('sleep', ['600'], nproc_per_node=1, log_dir=sys.argv[1])"
+    program = subprocess.Popen([sys.executable, "-c", code, str(team)], cwd=team.parent, env=clean_environ)
+    try:
+        wait_until(lambda: list(team.glob("*/status.json")))
+        (folder,) = team.iterdir()
+        folder.rename(team / "away")
+        shutil.copytree(team / "away", folder)
+        assert f"its directory was replaced by another one: {folder}" in ddpkit("stop", folder.name).stderr
+        assert not (folder / "requests").exists()
+        (folder.rename(team / "copy"), (team / "away").rename(folder))
+        assert ddpkit("stop", folder.name).returncode == 0
+    finally:
+        program.terminate()
+        program.wait(PATIENCE)
 
 
 # Modes and groups of the directories `team` and `team/logs`, and of `home`, where the script is; and who is refused.
@@ -660,6 +745,26 @@ FOLDERS = {
     "the script is another group's": ((0o755, 0, 0), (0o2775, 0, 60000), (0o2775, 0, 60002), "group 60000 can put"),
     "everyone writes to the script": ((0o755, 0, 0), (0o2775, 0, 60000), (0o777, 0, 0), ""),
 }
+
+
+@pytest.mark.parametrize(
+    ("kind", "command", "file"),
+    [
+        ("script", ("train.py", "a.sh"), "train.py"),
+        ("script", ("/opt/train.py",), "/opt/train.py"),
+        ("module", ("-m", "pkg.train"), "module"),
+        ("program", ("./train.sh", "a.sh"), "train.sh"),
+        ("program", ("bash", "-x", "a.sh"), "a.sh"),
+        ("program", ("nvidia-smi", "none.sh"), None),
+    ],
+)
+def test_the_file_by_which_a_user_trusts_a_directory(
+    tmp_path: Path, kind: Literal["script", "module", "program"], command: tuple[str, ...], file: str | None
+) -> None:
+    """Of a job's own code: whoever can replace that, the user trusts with the programs of the job's run as well."""
+    (tmp_path / "a.sh").touch()
+    job = Job(run_id=ID, command=command, kind=kind, workdir=str(tmp_path), python="python3")
+    assert program_file(job) == (None if file is None else tmp_path / file)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")

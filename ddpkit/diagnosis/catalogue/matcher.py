@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
+from ddpkit.diagnosis.catalogue.bounded import Found, find, find_in
 from ddpkit.diagnosis.catalogue.entry import Entry, needed
 
 WORDS = re.compile(r"[a-z]{3,}")
@@ -94,10 +95,10 @@ def compile_linear(pattern: str) -> re.Pattern[str]:
     return re.compile(f"{run['groups']}(?<!{run['of']}){pattern[run.start('of') :]}" if run else pattern)
 
 
-def _search(pattern: re.Pattern[str], line: str, lower: str, word: str) -> tuple[re.Match[str], int] | None:
+def _search(pattern: re.Pattern[str], line: str, lower: str, word: str, origin: str) -> tuple[Found, int] | None:
     """Search a line; of a long one the parts around the word of the pattern. Returns also where the part begins."""
     if len(line) <= LONG_LINE:
-        match = pattern.search(line)
+        match = find_in(pattern, line, origin)
         return (match, 0) if match else None
     at = lower.find(word)
     for _ in range(PLACES):
@@ -106,7 +107,7 @@ def _search(pattern: re.Pattern[str], line: str, lower: str, word: str) -> tuple
         start, end = max(0, at - BEFORE), at + AFTER
         # Dots where it is cut: neither `^` nor `$` is true there.
         before = _CUT if start else ""
-        match = pattern.search(f"{before}{line[start:end]}{_CUT if end < len(line) else ''}")
+        match = find_in(pattern, f"{before}{line[start:end]}{_CUT if end < len(line) else ''}", origin)
         if match:
             return match, start - len(before)
         at = lower.find(word, at + 1)
@@ -172,11 +173,11 @@ class Matcher:
             if name in matched:
                 continue
             entry = self._entries[name]
-            hit = _search(self._compiled(entry.patterns[number]), line, lower, word)
+            hit = _search(self._compiled(entry.patterns[number]), line, lower, word, entry.origin)
             if hit:
                 match, offset = hit
-                values = {k: v for k, v in match.groupdict().items() if v}
-                start, end = max(0, offset + match.start()), offset + match.end()
+                values = {k: v for k, v in match.groups.items() if v}
+                start, end = max(0, offset + match.start), offset + match.end
                 matched[name] = Match(entry=entry, values=values, start=start, end=end)
         held = [match for match in matched.values() if holds(match)]
         explained = {name for match in held for name in match.entry.explains}
@@ -184,5 +185,10 @@ class Matcher:
 
     def best(self, line: str) -> Match | None:
         """The best entry for a line that stands alone."""
-        found = self.matches(line, lambda match: re.search(needed(match.entry, match.values), line) is not None)
+        found = self.matches(line, lambda each: needs_are_in((line,), each.entry, each.values))
         return found[0] if found else None
+
+
+def needs_are_in(lines: Sequence[str], entry: Entry, values: Mapping[str, str]) -> bool:
+    """Tell whether a line holds the text that an entry needs, for the values of one match."""
+    return find(needed(entry, values), lines, entry.origin) is not None

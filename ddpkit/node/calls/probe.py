@@ -40,8 +40,10 @@ SIOCGIFADDR = 0x8915
 TMP_NEEDS = 1 << 19  # bytes: the supervisor's files, and those of a rank's own workers
 LOOK_LIMIT = 10.0  # seconds for the node's Python to say which torch it would import
 # Where the job's Python would import torch from, and which version. To import it, or only json or re, takes longer.
+# A torch.py of the working directory is none that every script would get: see `launchers.shell.NOT_FROM_HERE`.
 _TORCH = r"""
 import os, sys
+sys.path[:1] != [""] or sys.path.pop(0)
 place = version = problem = ""
 try:
     spec = next(filter(None, (finder.find_spec("torch", None) for finder in sys.meta_path)), None)
