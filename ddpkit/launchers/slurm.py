@@ -787,6 +787,10 @@ class Slurm(Contained):
             raise UsageError(
                 f"--time {self.time} is not a time limit", "--time 2:00:00: minutes, H:MM:SS or D-HH:MM:SS"
             )
+        place, _, sent = self.signal.rpartition(":")
+        if "B" in place.upper():
+            what = f"--signal {self.signal}: with B: the job's script gets the signal, and no rank; it would end the job"
+            raise UsageError(what, f"--signal {sent}, which the ranks get")
         more = {
             "output": self._log(job).replace("{job}", "%A_%a" if self.array else "%j"),
             # After a requeue the job goes on in the same file.
