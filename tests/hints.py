@@ -6,18 +6,20 @@ that only look are run as they are. What has a placeholder, as `HOST`, is for a 
 
 from __future__ import annotations
 
+import ast
+import functools
 import re
 import shlex
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
 
-from program import run_to_end
+import rooms
 
-Run = Callable[[Sequence[str]], "subprocess.CompletedProcess[str]"]
+Run = Callable[[Sequence[str]], "subprocess.CompletedProcess[str]"]  # a whole command, where the error was printed
 DRY = ("launch", "test", "bench", "stop", "rm")  # commands with --dry-run
 LOOKS = ("status", "logs", "ps", "explain", "backends", "env", "nodes", "timeline")
 PROGRAMS = ("ls", "command", "cat", "grep", "stat", "id", "df", "getent", "ssh-keygen", "git")  # they change nothing
+PROGRAMS += ("sinfo", "squeue", "ss", "ps")
 # Errors of a command that was never one. Others say what the directory or the machine lacks.
 REFUSED = ("option ", "ddpkit ", "backend local runs on this machine only", "--")
 _PLACEHOLDER = re.compile(r"\b(?!DDPKIT|CUDA|SLURM|PATH=)[A-Z]{3,}\b|\.\.\.")
@@ -26,8 +28,12 @@ _END = re.compile(r"; |, (?:or|with|and|as|if|in|ddpkit) ?|: ddpkit | lists | sh
 DESTROYS = re.compile(
     r"(?:^|[;&|`(]|: |sudo |xargs |-exec )\s*"
     r"(?:rm|mv|dd|shred|truncate|pkill|killall|kill(?! -CONT)|chmod|chown|rsync|tee(?! -a)) |"
-    r"\bsed -i|\bgit (?:checkout|reset|clean|stash)\b|\s>\s*[\w/~.$]|\bunlink |\bscancel\b"
+    r"\bsed -i|\s-delete\b|\bgit (?:checkout|reset|clean|stash)\b|\s>\s*[\w/~.$]|\bunlink |\bscancel\b"
 )
+
+
+# A hint is the second argument of one of these, or `hint=` or `fix=` of any call.
+_ERRORS = re.compile(r"(?:Error|Refused|Problem)$")
 
 
 def of(stderr: str) -> list[str]:
@@ -72,8 +78,8 @@ def dry(command: Sequence[str]) -> list[str] | None:
     return list(command) if name in LOOKS or "--help" in command else None
 
 
-def problems(args: Sequence[str], stderr: str, cwd: Path, env: Mapping[str, str], run: Run) -> list[str]:
-    """What is wrong with the hints of a command that failed."""
+def problems(args: Sequence[str], stderr: str, run: Run) -> list[str]:
+    """What is wrong with the hints of a command of ddpkit that failed."""
     found = []
     if "srun starts this command" in stderr:  # to be run elsewhere
         return []
@@ -89,14 +95,44 @@ def problems(args: Sequence[str], stderr: str, cwd: Path, env: Mapping[str, str]
             if safe[1:] == list(args):
                 found.append(f"the same command: {hint}")
                 continue
-            done = run(safe[1:])
+            done = run(safe)
             error = first_error(done.stderr)
             if done.returncode != 0 and error == first_error(stderr):
                 found.append(f"fails in the same way: {hint}: {error}")
             elif done.returncode == 121 and error.startswith(REFUSED):
                 found.append(f"is no command: {shlex.join(safe)}: {error}")
         else:
-            done = run_to_end(["bash", "-c", hint.partition("; or")[0]], cwd=cwd, env=dict(env))
+            done = run(["bash", "-c", hint.partition("; or")[0]])
             if done.returncode in (2, 126, 127) and "syntax" in done.stderr + "not found" * (done.returncode == 127):
                 found.append(f"no command: {hint}: {done.stderr.strip()}")
+    return found
+
+
+def texts(tree: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """The hints of errors and the fixes of problems in a module, with `{}` for their values, and where they stand."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        given = [word.value for word in node.keywords if word.arg in ("hint", "fix")]
+        given += node.args[1:2] if _ERRORS.search(name) else []
+        for each in given:
+            pieces = [part for part in ast.walk(each) if isinstance(part, ast.JoinedStr)]
+            inner = {id(word) for part in pieces for word in ast.walk(part)} - {id(part) for part in pieces}
+            for part in ast.walk(each):
+                if isinstance(part, ast.JoinedStr):
+                    words = (str(word.value) if isinstance(word, ast.Constant) else "{}" for word in part.values)
+                    yield "".join(words), part
+                elif isinstance(part, ast.Constant) and isinstance(part.value, str) and id(part) not in inner:
+                    yield part.value, part
+
+
+@functools.cache
+def in_source() -> dict[str, str]:
+    """Every hint of the source, and its module."""
+    found = {}
+    for name, path in rooms.sources().items():
+        if "/catalogue/" not in path.as_posix():
+            found.update({text: name for text, _ in texts(ast.parse(path.read_text()))})
+    assert len(found) > 300
     return found

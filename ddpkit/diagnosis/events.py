@@ -365,14 +365,13 @@ class LogReader:
         return (frame, *above[-CODE_LINES:], self.lines[index][: _start_of_error(self.lines[index])])
 
     def _frames(self, index: int, trace: Traceback | None) -> Iterator[str]:
-        """Yield the frames of a traceback, or of the one that ends in a line."""
-        if trace is not None and trace.own:
-            yield from (line for each in trace.own if tracebacks.is_frame(line := self.lines[each].rstrip()))
-            return
-        for line in self._above(index):
+        """Yield the frames of a traceback, or of the one that ends in a line, each with its code."""
+        own = trace.own if trace is not None else ()
+        for each in own or range(index - 1, max(0, index - ABOVE_LINES) - 1, -1):
+            line = self.lines[each].rstrip()
             if tracebacks.is_frame(line):
-                yield line.rstrip()
-            if tracebacks.HEADER in line:
+                yield f"{line}\n{self.lines[each + 1].rstrip()}" if tracebacks.is_code(self.lines, each + 1) else line
+            if not own and tracebacks.HEADER in line:
                 return
 
     def _above(self, index: int) -> Iterator[str]:

@@ -252,7 +252,7 @@ def describe(failure: Failure, diagnosis: Diagnosis | None = None) -> tuple[str,
     if failure.log and not (next_step and _as_path(failure.log) in next_step):
         facts.append(("log", failure.log))
     if _is_silent(failure) and not next_step:
-        next_step = f"the rank printed nothing; search the script for an exit with code {failure.code}"
+        next_step = f"the rank printed nothing; search the script for an exit with code {failure.code}, or for input"
     facts += [("hint", next_step)] if next_step else []
     if diagnosis is not None and re.fullmatch(r"[a-z0-9-]+", diagnosis.id):
         facts.append(("more", f"ddpkit explain {diagnosis.id}"))

@@ -63,8 +63,9 @@ _DEVICES = """\
 [ -n "$CUDA_VISIBLE_DEVICES" ] || CUDA_VISIBLE_DEVICES=$(seq -s , 0 $(({last} - 1)))
 CUDA_VISIBLE_DEVICES=$(echo "$CUDA_VISIBLE_DEVICES" | cut -d , -f {first}-{last}); export CUDA_VISIBLE_DEVICES
 """
-# Variables that SLURM sets in each task anew.
+# Variables that SLURM sets in each task anew; and what would choose the script's own programs, and what they load.
 _OF_TASK = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK")
+_OF_TASK += ("PATH", "LD_LIBRARY_PATH", "LD_PRELOAD")
 
 # As torchrun sets it: restarts before this start, by --retries or a requeue.
 _RESTARTS = """
@@ -496,7 +497,7 @@ class Slurm(Contained):
             "PYTHONFAULTHANDLER": "1",
             **({"DDPKIT_OBSERVE": ",".join(job.observe)} if job.observe else {}),
             **cpus_variable(job),
-            **job.env,
+            **{name: value for name, value in job.env.items() if name not in _OF_TASK},
         }
 
     def _set_up(self, job: Job, *, here: bool) -> list[str]:
@@ -792,6 +793,10 @@ class Slurm(Contained):
             raise UsageError(
                 f"--time {self.time} is not a time limit", "--time 2:00:00: minutes, H:MM:SS or D-HH:MM:SS"
             )
+        place, _, sent = self.signal.rpartition(":")
+        if "B" in place.upper():
+            what = f"--signal {self.signal}: with B: the job's script gets the signal, and no rank; the job ends"
+            raise UsageError(what, f"--signal {sent}, which the ranks get")
         more = {
             "output": self._log(job).replace("{job}", "%A_%a" if self.array else "%j"),
             # After a requeue the job goes on in the same file.
@@ -880,14 +885,14 @@ class Slurm(Contained):
 
 
 def _devices(job: Job) -> str:
-    """Shell text that leaves a role its GPUs alone, or none, or the user's own choice. Empty: all of the step."""
+    """Shell text that leaves a role its GPUs alone, or none, and sets what the user chose for tasks alone."""
     text = ""
     if job.gpus is not None:
         text = _DEVICES.format(first=job.gpus.start + 1, last=job.gpus.stop)
         text = text if job.gpus else "export CUDA_VISIBLE_DEVICES=\n"
     for name in (name for name in _OF_TASK if name in job.env):
         value = job.env[name]
-        if isinstance(value, Secret):  # as every value of this shell: a list of devices is none
+        if isinstance(value, Secret):  # as every value of this shell: devices and directories are none
             value = value.reveal()
         text += f"unset {name}\n" if value is None else f"export {name}={quote(value)}\n"
     return text

@@ -190,7 +190,7 @@ def read_ras(text: str) -> list[Communicator] | None:
 
 def _processes(communicator: Mapping[str, Any]) -> Iterator[Process]:
     size = int(communicator["size"])
-    for each in (*communicator["ranks"], *communicator["missing_ranks"]):
+    for each in (*communicator["ranks"], *communicator.get("missing_ranks", ())):
         pid, number, status = int(each["pid"]), int(each["rank"]), each["status"]
         counts = {str(call): int(count) for call, count in each.get("collective_counts", {}).items()}
         who = f"rank {number} of {size} (process {pid} on {each['host']})"

@@ -164,7 +164,7 @@ os.kill(os.getpid(), 9)
         [
             "rank 1 on ",
             "exit: exit code 3",
-            "hint: the rank printed nothing; search the script for an exit with code 3",
+            "hint: the rank printed nothing; search the script for an exit with code 3, or for input",
         ],
         [],
         None,

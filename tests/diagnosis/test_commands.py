@@ -8,11 +8,12 @@ import shlex
 import subprocess
 from pathlib import Path
 
+import hints
 import pytest
+import rooms
 from hypothesis import given
 from hypothesis import strategies as st
 
-import ddpkit
 from ddpkit.diagnosis.catalogue import ENTRIES
 from ddpkit.diagnosis.catalogue.entry import as_word, filled_command
 from ddpkit.diagnosis.decide import analyze_log
@@ -161,34 +162,8 @@ def test_no_entry_destroys() -> None:
     assert [(name, text) for name, text in shown if DESTROYS.search(text)] == []
 
 
-PACKAGE = Path(ddpkit.__file__).parent
-# Hints are the second argument of an error, `hint=` and `fix=`; their parts may be in f-strings.
-ERRORS = re.compile(r"(?:Error|Refused|Problem)$")
-
-
-def hints_in(source: str) -> list[str]:
-    hints = []
-    for node in ast.walk(ast.parse(source)):
-        if not isinstance(node, ast.Call):
-            continue
-        name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
-        values = [each.value for each in node.keywords if each.arg in ("hint", "fix")]
-        values += node.args[1:2] if ERRORS.search(name) else []
-        for value in values:
-            parts = [x.value for x in ast.walk(value) if isinstance(x, ast.Constant) and isinstance(x.value, str)]
-            hints.append("{}".join(parts))
-    return hints
-
-
 def test_no_hint_of_an_error_or_a_check_destroys() -> None:
-    seen = 0
-    for path in PACKAGE.rglob("*.py"):
-        if "catalogue" in path.parts:
-            continue
-        for hint in hints_in(path.read_text(encoding="utf-8")):
-            seen += 1
-            assert not DESTROYS.search(hint), f"{path.name}: {hint}"
-    assert seen > 300
+    assert [hint for hint in hints.in_source() if DESTROYS.search(hint)] == []
 
 
 # Values that a user or a node chose; numbers, names with a checked form and ids need no quotes.
@@ -197,13 +172,8 @@ CHOSEN = re.compile(r"(?:^|\.)(?:\w*path|folder|workdir|log|output|target_file|m
 
 def test_a_path_in_a_hint_is_quoted() -> None:
     bare = []
-    for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not isinstance(node, ast.Call):
-                continue
-            name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
-            values = [each.value for each in node.keywords if each.arg in ("hint", "fix")]
-            values += node.args[1:2] if ERRORS.search(name) else []
-            parts = [part for value in values for part in ast.walk(value) if isinstance(part, ast.FormattedValue)]
-            bare += [f"{path.name}: {ast.unparse(part)}" for part in parts if CHOSEN.search(ast.unparse(part.value))]
+    for path in rooms.sources().values():
+        for _, text in hints.texts(ast.parse(path.read_text(encoding="utf-8"))):
+            parts = [ast.unparse(part.value) for part in ast.walk(text) if isinstance(part, ast.FormattedValue)]
+            bare += [f"{path.name}: {part}" for part in parts if CHOSEN.search(part)]
     assert bare == []

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import hints
 from cluster import LOGIN, NODES, Lab
 from conftest import PATIENCE
 from program import run_to_end, wait_until
@@ -18,6 +19,7 @@ from program import run_to_end, wait_until
 ALL = "node[1-4]"
 ROOT = Path(__file__).parents[2]
 JOB = 'import os\nprint("ran", os.environ["RANK"], os.uname().nodename, flush=True)\n'
+DDPKIT = [sys.executable, "-m", "ddpkit"]
 SUPERVISOR = "exec(open(0"  # in the command line of everything that we start on a node
 
 
@@ -53,10 +55,13 @@ class Bare:
 
     # ---- launching
 
-    def argv(self, *args: str, verb: str = "launch") -> list[str]:
+    def words(self, *args: str, verb: str = "launch") -> list[str]:
         if args[:2] == ("-b", "openssh"):  # the same nodes and backend, through the ssh program
             args = ("-b", "ssh", "-o", "transport=openssh", *args[2:])
-        return self.lab.argv(LOGIN, [sys.executable, "-m", "ddpkit", verb, *args], self.folder)
+        return [verb, *args]
+
+    def argv(self, *args: str, verb: str = "launch") -> list[str]:
+        return self.lab.argv(LOGIN, [*DDPKIT, *self.words(*args, verb=verb)], self.folder)
 
     def environ(self, env: dict[str, str] | None = None) -> dict[str, str]:
         return {**self.lab.environ(), "NO_COLOR": "1", "DDPKIT_GPUS": "0", "PYTHONPATH": str(ROOT), **(env or {})}
@@ -66,20 +71,27 @@ class Bare:
         slow = busy()
         if slow:
             args = (*args[:2], "-o", "connect_timeout=20", *args[2:])
-        return self._run(self.argv(*args), env, slow=slow)
+        return self._run(self.words(*args), env, slow=slow)
 
     def test(self, *args: str, env: dict[str, str] | None = None) -> Done:
         """`ddpkit test ARGS --json` on the login host, to its end."""
-        return self._run(self.argv("--json", *args, verb="test"), env, slow=busy())
+        return self._run(self.words("--json", *args, verb="test"), env, slow=busy())
 
     def ddpkit(self, verb: str, *args: str) -> Done:
         """`ddpkit VERB ARGS` on the login host, to its end."""
-        return self._run(self.argv(*args, verb=verb), None, slow=busy())
+        return self._run(self.words(*args, verb=verb), None, slow=busy())
 
-    def _run(self, argv: Sequence[str], env: dict[str, str] | None, *, slow: bool) -> Done:
+    def _run(self, args: Sequence[str], env: dict[str, str] | None, *, slow: bool) -> Done:
+        def run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+            own = [*DDPKIT, *command[1:]] if command[0] == "ddpkit" else command
+            argv = self.lab.argv(LOGIN, own, self.folder)
+            return run_to_end(argv, env=self.environ(env), stdin=subprocess.DEVNULL)
+
         began = time.monotonic()
-        done = run_to_end(argv, env=self.environ(env), stdin=subprocess.DEVNULL)
-        return Done(code=done.returncode, out=done.stdout, err=done.stderr, seconds=time.monotonic() - began, slow=slow)
+        done = run(["ddpkit", *args])
+        seconds = time.monotonic() - began
+        assert hints.problems(args, done.stderr, run) == [], done.stderr
+        return Done(code=done.returncode, out=done.stdout, err=done.stderr, seconds=seconds, slow=slow)
 
     def nothing_left(self, hosts: Sequence[str] = NODES) -> None:
         """Wait until nothing of ours runs on the nodes: soon, since a launch has ended."""

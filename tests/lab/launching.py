@@ -6,11 +6,13 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import hints
 import pytest
 from cluster import NODES, Lab
 from program import PATIENCE as PATIENCE
@@ -63,8 +65,8 @@ class Launch(Program):
     """One `ddpkit launch` on the login host, its output as it comes."""
 
     def __init__(self, lab: Lab, folder: Path, args: list[str], before: list[str]) -> None:
-        self.folder = folder
-        args = with_preload(args)
+        self.folder, self.before = folder, before
+        self.args = args = with_preload(args)
         env = {**lab.environ(), "NO_COLOR": "1", "PYTHONPATH": str(ROOT)}
         super().__init__(lab.argv("login", [*before, *DDPKIT, "launch", *args], folder), env=env)
 
@@ -82,6 +84,16 @@ class Launch(Program):
         assert found is not None, self.text
         record: dict[str, Any] = json.loads((self.folder / found[1] / "run.json").read_text())
         return record
+
+    def problems(self, lab: Lab) -> list[str]:
+        """What is wrong with the hints of this launch, where it was typed."""
+
+        def run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+            own = [*self.before, *DDPKIT, *command[1:]] if command[0] == "ddpkit" else command
+            env = {"NO_COLOR": "1", "PYTHONPATH": str(ROOT)}
+            return lab.run("login", *own, cwd=self.folder, env=env, check=False)
+
+        return hints.problems(["launch", *self.args], self.text, run)
 
     def close(self) -> None:
         if self.process.poll() is None:
@@ -101,6 +113,9 @@ def launch(idle_lab: Lab, folder: Path) -> Iterator[Callable[..., Launch]]:
     yield run
     for each in started:
         each.close()
+    for each in started:
+        if each.process.returncode in (121, 122, 123):  # nothing was started
+            assert each.problems(idle_lab) == [], each.text
 
 
 SALLOC = ["salloc", "-Q", "-N2", "--ntasks-per-node=2"]

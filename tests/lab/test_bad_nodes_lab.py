@@ -57,7 +57,7 @@ def test_a_named_host_is_used_with_a_warning_until_it_is_forgiven(bare: Bare, ba
         r"\S+-job-\w+\); if it is repaired: ddpkit nodes forgive node2",
         warning,
     )
-    done = bare._run(bare.argv("check", "-b", backend, "--bad-nodes", "bad.json", verb="nodes"), None, slow=False)
+    done = bare.ddpkit("nodes", "check", "-b", backend, "--bad-nodes", "bad.json")
     assert done.code == 0, done.text
     assert "forgave node2" in done.out
     assert remembered(file) == []
@@ -68,7 +68,7 @@ def test_a_node_that_does_not_pass_stays(bare: Bare) -> None:
     file = bare.folder / "bad.json"
     bad_nodes.remember(str(file), bad_nodes.bad_node("node3", "node-lost", "", "run", 9e9), 9e9)
     bare.cut("node3")
-    done = bare._run(bare.argv("check", "--bad-nodes", "bad.json", "--json", verb="nodes"), None, slow=False)
+    done = bare.ddpkit("nodes", "check", "--bad-nodes", "bad.json", "--json")
     assert done.code == 122, done.text
     document = json.loads(done.out)
     assert [node["host"] for node in document["nodes"]] == ["node3"]

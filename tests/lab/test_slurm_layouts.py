@@ -119,6 +119,19 @@ def test_the_users_devices_win(before: str, backend: str, launch: Callable[..., 
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("before", ["", "salloc -Q -N2"], ids=["job", "step"])
+@pytest.mark.thorough_for("job-preload", "step-preload", "step-torchrun")
+def test_the_programs_of_the_script_are_not_the_ranks(
+    before: str, backend: str, launch: Callable[..., Launch], folder: Path
+) -> None:
+    """--env PATH=DIR is for ranks; the script finds scontrol, and srun finds sh."""
+    (folder / "path.py").write_text("import os\nprint('has', os.environ['PATH'])\n")
+    command = launch("-b", backend, "-N2", "-n1", "--env", "PATH=/nowhere", "--", "path.py", before=before.split())
+    assert command.end() == 0, command.tail
+    assert command.text.count("has /nowhere\n") == 2
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.thorough_for("preload")
 def test_gpus_that_slurm_divides_unevenly(backend: str, launch: Callable[..., Launch], folder: Path) -> None:
     """--gpus is for the whole job: with the least CPUs it takes all GPUs of a node but one."""

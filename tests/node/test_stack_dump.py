@@ -338,6 +338,7 @@ def test_nccl_ras_in_json_names_errors_and_ranks_behind() -> None:
     (late,) = evidence.late_by_ras(text, RANKS)
     assert (late.kind, late.ranks) == ("late", (1,))
     assert late.words.startswith("rank 1 on node1 has not joined AllReduce #12 of NCCL, which ranks 0, 2 called: ")
+    assert evidence.late_by_ras(text.replace(',\n      "missing_ranks": []', ""), RANKS) == [late]
     well = report(*(process(number, 900 + number, 12, async_error=7) for number in range(3)))
     assert evidence.ras_problems(well, RANKS) == evidence.late_by_ras(well, RANKS) == []
     assert evidence.ras_problems("RCCL version 2.27\n" + text, RANKS) == [finding]

@@ -21,8 +21,8 @@ NOTHING = "no-failure"  # a log without a failure, in `of`
 class Instead:
     """Where an entry stands in the place of others: at the match of one of `of`, if all that is set here holds.
 
-    `text` is searched in the line, `near` in the frame above it with its code, `frames` in the other frames of its
-    traceback, `above` in the lines above, `needs` in the whole log. No frame may have the text of `unless`. `reads`
+    `text` is searched in the line, `near` in the frame above it with its code, `frames` in those of its traceback with
+    theirs, `above` in the lines above, `needs` in the whole log. No frame may have the text of `unless`. `reads`
     names a function that reads values from the lines; it must find some. Named groups fill values, and `(?P=name)` in
     `above` and `needs` stands for the text of one.
     """
