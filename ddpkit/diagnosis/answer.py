@@ -37,8 +37,6 @@ _STATEMENT = re.compile(r"(?i)(?:your|the|this) ")  # what is too old, and not w
 # A whole sentence, as a person writes it.
 _SENTENCE = re.compile(r"[\[`'\"(]?[A-Z-][\w\]`'\")./-]*(?: \S+){4}")
 _ABOUT_BUGS = re.compile(r"(?i)(?:file|open|raise|report|submit) (?:an?|this) (?:bug|issue)|feature request|fburl\.com")
-# `ray::WorkerDict.update_actor() (pid=4711, ip=10.0.0.4, actor_id=...)`
-RAY_TASK = re.compile(r"\bray::\S+ ?\(pid=\d+, ip=(?P<host>[\w.:-]+)")
 BY_CLASS = "own-exception-by-class"  # usual reasons of exceptions by their class alone
 NO_PROBE = "nothing to check"
 
@@ -244,10 +242,6 @@ def _place_to_look(origin: RaisedException, above: bool) -> str:
     file = as_word(origin.place[0]) if origin.place else ""
     if origin.place and file:
         return f"look at {file}, line {origin.place[1]}"
-    task = RAY_TASK.search(origin.text)
-    host = as_word(task["host"]) if task else ""
-    if host:
-        return f"read the whole message in the log of that worker on {host}: /tmp/ray/session_latest/logs"
     return (
         "look at the lines above it"
         if above

@@ -250,9 +250,6 @@ def _with_speaker(first: LogMatch, alike: list[LogMatch], failures: list[LogMatc
         return _spoken(first, replace(known, host=known.host or next(hosts, "")))
     if first.kind not in ("cause", "death"):
         return _spoken(first, known)
-    if not known.known and ".batch" in first.text:  # the batch step runs on the host that SLURM names for its job
-        host = next((each.values["host"] for each in failures if explains(first, each) and "host" in each.values), "")
-        return _spoken(first, replace(known, host=host))
     other = _who_failed(alike, failures)
     if other is None or (known.host and other.speaker.host not in ("", known.host)):
         return first
@@ -303,7 +300,7 @@ def _is_survived(match: LogMatch, last: int, course: Course) -> bool:
         return True
     if course.steps_after(match) >= PROGRESS_LINES:
         # A program's own traceback stands before its last progress where a buffer of standard output was written then.
-        shown = course.steps_before(match) > 0 or course.is_completed(match) or course.exceeds_buffer(match)
+        shown = course.steps_before(match) > 0 or course.is_completed(match)
         return not match.top or shown
     # Ranks go on for a while after a scheduler or a kernel has reported their end.
     reported = match.decisive or match.evidence == "kernel" or match.scope == "job"

@@ -18,7 +18,6 @@ from ddpkit.diagnosis import tracebacks
 from ddpkit.diagnosis.answer import (
     LAYERS,
     MAX_TEXT,
-    RAY_TASK,
     Code,
     LogMatch,
     advice_in,
@@ -56,8 +55,6 @@ LEAST_QUOTED = 200  # characters of a match that are shown
 BEGIN_QUOTED = 100  # and at most so many at the beginning of a long line
 BEFORE_QUOTED = 20  # and characters before it, of a long line
 PROSE_WORDS = 5  # above a failure in its line: a sentence that speaks of it
-TASK_LINES = 60  # frames of a Ray task, below the line that names its host
-HOST_LINES = 5000  # lines that are searched for hosts
 _TRACEBACK_WORDS = frozenset(("traceback", "cause", "exitcode"))
 _PROSE = re.compile(r"(?<!\S)[A-Za-z']+[,.:]?(?=\s)")
 _JOB = re.compile(r"\b(?:JOB|STEP|StepId=|JobId=|[Jj]ob(?: allocation)?) ?(\d{2,})\b")
@@ -75,7 +72,7 @@ _END_BY_SIGNAL = re.compile(r"\b(?:death|closing) signal\b")
 # The head of a Ray task and that of a worker have no reason of their own; pkg_resources reads an attribute that it has
 # not set yet, and continues.
 _WITHOUT_REASON = re.compile(
-    rf"{RAY_TASK.pattern}|^\w+: Caught \w+ in |^AttributeError: _(?:pkg_info|_?dep_map|\w+__dep_map)$"
+    r"\bray::\S+ ?\(pid=\d+, ip=|^\w+: Caught \w+ in |^AttributeError: _(?:pkg_info|_?dep_map|\w+__dep_map)$"
 )
 _ENDS_MESSAGE = re.compile(r'^\s*File "|Traceback \(most|^(?:\w+\.)*\w*(?:Error|Exception)\b|^[\[+$#]')
 MAX_WRAPPED = 12  # lines of one message
@@ -243,8 +240,6 @@ class LogReader:
 
     def _is_fulfilled(self, match: Match) -> bool:
         """Whether the log holds the text and the hosts without which the entry is not meant."""
-        if match.entry.hosts > 1 and len(self._hosts) < match.entry.hosts:
-            return False
         if not match.entry.needs:
             return True
         return self._holds(needed(match.entry, match.values))
@@ -263,11 +258,6 @@ class LogReader:
             return False
         below = range(index + 1, len(self.lines))
         return match.entry.kind == "hint" or any(re.search(text, self.lines[each]) for each in below)
-
-    @cached_property
-    def _hosts(self) -> set[str]:
-        """The hosts that print in this log."""
-        return {host for line in self.lines[:HOST_LINES] if line and (host := speaker_of_line(line).host)}
 
     def _context(self, index: int, match: Match) -> dict[str, str]:
         """Return values from the nearest line above a match, or else below it, that has its context."""
@@ -303,8 +293,7 @@ class LogReader:
                 ),
                 default=None,
             )
-            if best is not None and by_line[best].entry.kind == "noise":
-                best = None
+            best = None if best is not None and by_line[best].entry.kind == "noise" else best
             used.update(inside)
             if best is None:
                 self._add_own(trace)
@@ -394,25 +383,12 @@ class LogReader:
         return (
             Speaker(
                 rank=_first(speaker.rank, traced.rank, by_name.rank),
-                host=speaker.host or traced.host or self._task_host(index),
+                host=speaker.host or traced.host,
                 local=_first(speaker.local, traced.local, by_name.local),
                 agent=speaker.agent,
             ),
             prefixed.when,
         )
-
-    def _task_host(self, index: int) -> str:
-        """Return the host of the Ray task that failed with this line: Ray names it above the frames."""
-        if not self._holds(RAY_TASK.pattern):
-            return ""
-        for line in reversed(self.lines[max(0, index - TASK_LINES) : index + 1]):
-            text = split_prefix(visible_line(line)).text
-            task = RAY_TASK.search(text)
-            if task:
-                return task["host"]
-            if line is not self.lines[index] and text[:1].strip() and not tracebacks.is_frame(text):
-                return ""
-        return ""
 
     def _add_entry(self, index: int, match: Match, trace: Traceback | None = None, message: str = "") -> None:
         """Add an entry. `message`: the text of its line with those that it was broken into."""
@@ -487,9 +463,6 @@ class LogReader:
 
     def _add_exception(self, trace: Traceback, origin: RaisedException, kind: str = "cause") -> None:
         speaker, when = self._speaker(origin.number, trace.speaker)
-        failed = _failed_rank(trace, speaker)
-        if failed:
-            speaker = Speaker(rank=int(failed["rank"]))
         code = self._shown_code(trace)
         self.matches.append(
             LogMatch(

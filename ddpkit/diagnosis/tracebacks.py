@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from ddpkit.diagnosis.catalogue import form
-from ddpkit.diagnosis.line_prefixes import UNKNOWN_SPEAKER, Speaker, speaker_of, split_prefix, visible_line
+from ddpkit.diagnosis.line_prefixes import Speaker, speaker_of, split_prefix, visible_line
 
 HEADER = "Traceback (most recent call last):"
 _FRAME = re.compile(r'\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<where>.+))?$')
@@ -162,9 +162,6 @@ def read_traceback(lines: Sequence[str], start: int, claimed: AbstractSet[int] =
     adjacent = False  # the line before was one of this traceback
     grouped = HEADER in lines[start] and "Exception Group" in lines[start]
     trace.failed.update(map(int, _OF_RANK.findall(lines[start])))
-    spawned = _SPAWNED.match(lines[start - 1].strip()) if start else None  # what raised it can be cut off above
-    if spawned and not speaker.known:
-        trace.speaker = Speaker(rank=int(spawned[1]))
     index = start + 1
     while index < len(lines) and taken < MAX_LINES and others < MAX_FOREIGN_LINES and headers < MAX_HEADERS:
         text = text_of(index)
@@ -212,22 +209,13 @@ def _stream(lines: Sequence[str], start: int) -> tuple[Callable[[int], str | Non
     prefixed = split_prefix(line)
     before = line[: line.find(HEADER)] if HEADER in line else ""
     speaker, when = prefixed.speaker, prefixed.when
-    if before.strip() == "traceback :":  # in torchrun's table: everything is two to the right
-        return lambda index: _cut(visible_line(lines[index]), "  "), UNKNOWN_SPEAKER, None
     below = visible_line(lines[start + 1]) if start + 1 < len(lines) else "  "
     exact = before and below.startswith(before) and below[len(before) :][:1] in (" ", "\t")
     fixed = before.strip() and prefixed.text.startswith(HEADER) and not _CLOCK.search(before)
     if fixed or exact:
         return lambda index: _cut(visible_line(lines[index]), before), speaker, None
     if below[:2] == "  ":  # a logger's prefix stands before the first line only
-
-        def unlabelled(index: int) -> str | None:
-            text = visible_line(lines[index])
-            if text[:1] in ("[", "(") or text[:4].strip().partition(":")[0].isdigit():
-                return None if split_prefix(text).speaker.known else text
-            return text
-
-        return unlabelled, speaker, when
+        return lambda index: visible_line(lines[index]), speaker, when
 
     indent = prefixed.text[: len(prefixed.text) - len(prefixed.text.lstrip(" "))]
 
@@ -304,8 +292,6 @@ def _after(text_of: Callable[[int], str | None], index: int, trace: Traceback, i
             blanks += 1
             if blanks > 2:
                 break
-        elif "RayTaskError" in trace.raised[-1].kind and _error(text, adjacent=False):
-            return "nested", at
         elif (
             HEADER in text or message_lines >= MAX_MESSAGE_LINES or _error(text, adjacent=False) or _LOGGED.match(text)
         ):
