@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ddpkit.diagnosis.catalogue.entry import OWN, Entry, as_word, filled, filled_command
@@ -23,7 +23,7 @@ _TERM = re.compile(
 )
 # A sentence of a message that says what to do.
 _ADVICE = re.compile(
-    r"(?:^|[.!?;:,] | - )((?:[Pp]lease(?! (?:understand|see|inspect|make sure this))"
+    r"(?:^|[.!?;:,] | - | (?=Did you mean ))((?:[Pp]lease(?! (?:understand|see|inspect|make sure this))"
     r"|To [a-z][^.,]+, (?:set|use|run|pass|call|add)|[Yy]our? (?:\w+ )?(?:need|should|must|have to|can|may)|Try"
     r"|Make sure|Ensure|Consider|Either|Did you|HINT:|Perhaps|Use|Set|Install|Pass|Specify|Check|Run|Remove) .*"
     r"|(?:use|try|set|pass|add|specify|request|choose|export)(?: \S+){0,2} [`'\"]?(?:-{1,2}[A-Za-z]|[A-Z_]{4,}=).*"
@@ -51,6 +51,7 @@ class LogMatch:
     number: int  # of the line, from 1
     end: int  # the last line that belongs to it
     said: str = ""  # advice, or a reason, in its line behind what its entry knows
+    above: str = ""  # a line above it that no entry knows, and that can be its reason
     begin: int = 0  # the first line of its traceback
     text: str
     speaker: Speaker = UNKNOWN_SPEAKER
@@ -99,6 +100,10 @@ class LogMatch:
 
     @property
     def cause(self) -> str:
+        return f"{self._cause.rstrip('.')}. The log says above: {self.above}" if self.above else self._cause
+
+    @property
+    def _cause(self) -> str:
         if self.entry is None:
             return self.summary
         cause = filled(self.entry.cause, self.values)
@@ -136,8 +141,11 @@ class Code:
     checked: bool = False  # they raise it: its text is a sentence that the author of a check has written
 
 
-def describe_exception(trace: Traceback, who: str, code: Code) -> str:
-    """Return one sentence on an exception that no entry knows: whose it is, its words, its place, what is around it."""
+def describe_exception(trace: Traceback, who: str, code: Code, below: Sequence[str] = ()) -> str:
+    """Return one sentence on an exception that no entry knows: whose it is, its words, its place, what is around it.
+
+    `below`: the further lines of its message. One that goes on with a colon, or gives advice, is quoted.
+    """
     origin = trace.origin()
     whose = f"{who}'s own exception" if who else "the script's own exception"
     inside = origin.package
@@ -150,7 +158,11 @@ def describe_exception(trace: Traceback, who: str, code: Code) -> str:
     where += f", raised inside {inside}" if inside and inside != "torch" else ""
     also = _also(trace, origin)
     reason = "" if also else _usual(origin, code)[0]
-    return one_line(f"{whose}: {_message(origin)}{condition}{where}{also}").rstrip(".") + reason
+    words = _message(origin)
+    words += f" {below[0][:MAX_CODE]}" if below and words.endswith(":") else ""
+    advice = "" if _advice(origin) else next(filter(None, map(advice_in, below)), "")
+    said = f". It says: {advice}" if advice and advice not in words else ""
+    return one_line(f"{whose}: {words}{condition}{where}{also}").rstrip(".") + said + reason
 
 
 def _usual(origin: RaisedException, code: Code) -> tuple[str, str]:

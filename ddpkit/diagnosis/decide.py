@@ -19,11 +19,13 @@ from ddpkit.diagnosis.catalogue.entry import NOTHING, Entry, Instead
 from ddpkit.diagnosis.events import LogReader
 from ddpkit.diagnosis.line_prefixes import UNKNOWN_SPEAKER, Speaker, speaker_of_line, split_prefix, visible_line
 from ddpkit.diagnosis.outcome import Failure
-from ddpkit.diagnosis.progress import PROGRESS_LINES, Course, reports_error, says_it_continues
+from ddpkit.diagnosis.progress import PROGRESS_LINES, Course, is_mild, is_step, reports_error, says_it_continues
 from ddpkit.diagnosis.read import Limit, LogText, plain_lines
 from ddpkit.diagnosis.story import Log, Story
 from ddpkit.text import one_line
 
+LINES_ABOVE = 8  # a failure that are searched for a line about its reason
+MAX_ABOVE = 200  # characters of that
 BELOW = 3  # lines below an error that can hold its reason, as NCCL's `Last error:` does
 
 
@@ -151,6 +153,8 @@ def analyze_log(files: Iterable[tuple[str, str | LogText]], limit: Limit | None 
     result = _decide(matches, logs)
     result.unread = unread
     _read_story(result, logs)
+    if result.first is not None:
+        result.first = _with_line_above(result.first, matches, logs[result.first.file])
     result.lines = sum(log.numbers[-1] - (log.lines[-1] == "") for log in logs.values() if log.numbers)
     if result.first is None or result.first.kind == "hint":
         _look_at_health(result, matches, logs)
@@ -350,6 +354,39 @@ def _read_story(result: LogAnalysis, logs: Mapping[str, Log]) -> None:
 def _of_line(entry: Entry | None, kind: str, name: str, lines: Sequence[str], index: int) -> LogMatch:
     text = visible_line(lines[index]).strip()[:MAX_TEXT]
     return LogMatch(entry=entry, kind=kind, file=name, number=index + 1, end=index + 1, text=text)
+
+
+# What a program reports, and words of a complaint in any program's line.
+_LEAD = re.compile(r"(?:[\w.-]+: )?(?:error|fatal|ERROR|FATAL): ")
+_COMPLAINT = re.compile(
+    r"(?i)\b(?:not?|can't|cannot|couldn't|fail\w*|denied|mismatch\w*|expired|required|refused|missing|unknown|invalid"
+    r"|unable|unsupported|exceed\w*|must|errors?|fatal)\b"
+)
+
+
+def _with_line_above(first: LogMatch, matches: Collection[LogMatch], log: Log) -> LogMatch:
+    """Return a failure with a line above it that no entry knows, and that can be its reason.
+
+    That is an error of the same program, or where only a launcher's summary is known, any complaint.
+    """
+    known = {
+        number
+        for each in matches
+        if each.file == first.file
+        for number in range(each.begin or each.number, each.end + 1)
+    }
+    lead = _LEAD.match(first.text)
+    bare = first.entry is None and not first.traced and first.kind != "cause"
+    unexplained = bare or (first.kind == "consequence" and first.scope == "launcher")
+    for number in range(first.number - 1, max(0, first.number - 1 - LINES_ABOVE), -1):
+        line = visible_line(log.lines[number - 1])
+        text = split_prefix(line).text.strip()
+        if number in known or number in log.harmless or is_mild(line) or is_step(line) or tracebacks.is_frame(line):
+            continue
+        complains = unexplained and len(text.split()) > 2 and _COMPLAINT.search(text)
+        if complains or (lead and text.startswith(lead[0])):
+            return replace(first, above=one_line(text, MAX_ABOVE))
+    return first
 
 
 def _look_at_health(result: LogAnalysis, matches: list[LogMatch], logs: Mapping[str, Log]) -> None:

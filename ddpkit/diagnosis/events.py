@@ -402,7 +402,7 @@ class LogReader:
             number=index + 1,
             end=index + 1,
             said=advice_in(line[match.end :] or line) if match.end and entry.kind in _WITH_ADVICE else "",
-            text=_quoted(line, match.start),
+            text=self._with_next(index, _quoted(line, match.start)),
             speaker=speaker,
             when=when,
             values=values,
@@ -410,6 +410,17 @@ class LogReader:
             decisive=entry.kind == "death" or _REPORT.match(split_prefix(line).text) is not None,
         )
         self.matches.append(_in_traceback(event, trace) if trace else self._by_its_level(event, line, match.start))
+
+    def _with_next(self, index: int, text: str) -> str:
+        """Return the text of a line, of one that ends in a colon with what follows."""
+        below = self._code(index + 1) if text.endswith(":") and index + 1 < len(self.lines) else ""
+        return f"{text} {below}"[:MAX_TEXT] if below and not tracebacks.is_frame(self.lines[index + 1]) else text
+
+    def _message_below(self, trace: Traceback) -> list[str]:
+        """Return the further lines of the message of an exception."""
+        number = trace.origin().number
+        below = map(self._code, range(number + 1, min(trace.end, number + MAX_WRAPPED) + 1))
+        return [text for text in below if text]
 
     def _by_its_level(self, event: LogMatch, line: str, start: int) -> LogMatch:
         """Return the event of a line outside of a traceback as a hint if it is a warning; prose is doubtful."""
@@ -475,7 +486,7 @@ class LogReader:
                 text=origin.words[:MAX_TEXT],
                 speaker=speaker,
                 when=trace.when if trace.when is not None else when,
-                summary=describe_exception(trace, speaker.describe(), code),
+                summary=describe_exception(trace, speaker.describe(), code, self._message_below(trace)),
                 location=where_to_look(trace, code, above=origin.number > self._first_words),
                 traced=bool(trace.own),
                 program=trace.raised[0].program,
