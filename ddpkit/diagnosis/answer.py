@@ -32,7 +32,6 @@ _ADVICE = re.compile(
 )
 # An argument of the command or the configuration, in the code of an assertion.
 _ARGUMENT = re.compile(r"\b(?:args|cfg|config|hparams|opts?)\.((?:[a-z]\w*\.)*[a-z]\w*)\b(?!\()")
-_TABLE = re.compile(r"\b([A-Z][A-Z\d_]{3,})\[")  # a constant that is looked up, in a line of code
 _STATEMENT = re.compile(r"(?i)(?:your|the|this) ")  # what is too old, and not what to do
 # A whole sentence, as a person writes it.
 _SENTENCE = re.compile(r"[\[`'\"(]?[A-Z-][\w\]`'\")./-]*(?: \S+){4}")
@@ -193,7 +192,7 @@ def _also(trace: Traceback, origin: RaisedException) -> str:
     first, last = trace.raised[0], trace.raised[-1]
     if trace.links and trace.links[-1] == "during" and last is origin:
         return f" (while handling {first.words[:MAX_ALSO]})"
-    if "nested" in trace.links or "group" in trace.links:
+    if "nested" in trace.links:
         return f" (inside {first.words[:MAX_ALSO]})"
     return "" if last is origin else f" (it ended as {last.words[:MAX_ALSO]})"
 
@@ -210,12 +209,9 @@ def where_to_look(trace: Traceback, code: Code, above: bool) -> str:
     # Of an error about None in the line that raised it: an argument without a value.
     unset = "NoneType" in origin.text and origin.place == origin.last
     arguments = _name_arguments("correct", code.condition) + (_name_arguments("set", code.above) if unset else "")
-    table = _TABLE.search(code.above) if origin.kind == "KeyError" else None
-    name = as_word(table[1]) if table else ""
-    names = f"use one of the names in {name}, or add this one to it. Otherwise " if name else ""
     if usual:  # what the log shows comes before what is usual
         place = f"{place}. For the usual reason: {usual}" if origin.place else f"{usual}. Otherwise {place}"
-    return f"{arguments}{names}{place}"
+    return f"{arguments}{place}"
 
 
 def _name_arguments(verb: str, code: str) -> str:

@@ -74,7 +74,6 @@ _END_BY_SIGNAL = re.compile(r"\b(?:death|closing) signal\b")
 _WITHOUT_REASON = re.compile(
     r"\bray::\S+ ?\(pid=\d+, ip=|^\w+: Caught \w+ in |^AttributeError: _(?:pkg_info|_?dep_map|\w+__dep_map)$"
 )
-_ENDS_MESSAGE = re.compile(r'^\s*File "|Traceback \(most|^(?:\w+\.)*\w*(?:Error|Exception)\b|^[\[+$#]')
 MAX_WRAPPED = 12  # lines of one message
 
 
@@ -179,30 +178,8 @@ class LogReader:
         known = self._instead(OWN, origin.number, origin.words, {}, trace)
         if known:
             self._add_entry(origin.number, known, trace)
-        elif not self._add_wrapped(trace):
+        else:
             self._add_exception(trace, origin, kind="generic" if _WITHOUT_REASON.search(origin.words) else kind)
-
-    def _add_wrapped(self, trace: Traceback) -> bool:
-        """Add the entry for a message that a terminal, a mail or the package rich has broken into several lines."""
-        index = trace.origin().number
-        first = visible_line(self.lines[index])
-        message, ends = split_prefix(first).text.rstrip(), []
-        label = first.removesuffix(message)
-        for line in map(visible_line, self.lines[index + 1 : index + MAX_WRAPPED]):
-            text = line.removeprefix(label)
-            if not text.strip() or split_prefix(text).text != text or _ENDS_MESSAGE.search(text):
-                break
-            ends.append(len(message))
-            message += f" {text.strip()}"
-        found = next(iter(known_failures().matches(message, self._is_fulfilled) if ends else ()), None)
-        if found is None or found.entry.kind == "noise":
-            return False
-        # The end of a long command, as `died with <Signals.SIGKILL: 9>`, stands in the last of its lines.
-        if found.entry.kind != "death" and not any(found.start < end < found.end for end in ends):
-            return False
-        whole = next((end for end in ends if end >= found.end), len(message))
-        self._add_entry(index, found, trace, message[:whole])
-        return True
 
     def _as_ended_by_srun(self, match: LogMatch) -> LogMatch:
         """Return the death of a task that srun killed as a consequence."""
@@ -297,7 +274,7 @@ class LogReader:
             used.update(inside)
             if best is None:
                 self._add_own(trace)
-            elif best != trace.origin().number or not self._add_wrapped(trace):
+            else:
                 self._add_entry(best, self._replaced(by_line[best], best, trace), trace)
         for index, match in by_line.items():
             if index not in used and match.entry.kind != "noise":
@@ -390,9 +367,8 @@ class LogReader:
             prefixed.when,
         )
 
-    def _add_entry(self, index: int, match: Match, trace: Traceback | None = None, message: str = "") -> None:
-        """Add an entry. `message`: the text of its line with those that it was broken into."""
-        entry, line = match.entry, message or visible_line(self.lines[index])
+    def _add_entry(self, index: int, match: Match, trace: Traceback | None = None) -> None:
+        entry, line = match.entry, visible_line(self.lines[index])
         speaker, when = self._speaker(index, trace.speaker if trace else None)
         speaker, values = self._known_of(index, match, trace, speaker)
         event = LogMatch(

@@ -15,7 +15,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
-from itertools import chain, groupby
+from itertools import chain
 from typing import BinaryIO
 
 from ddpkit.diagnosis.line_prefixes import cut_line, strip_escapes
@@ -58,6 +58,7 @@ MAX_BYTES = 1 << 16  # of a line; the rest of it is left out
 FIRST_OF_FORM = 500  # lines
 LAST_OF_FORM = 500
 MOST_FORMS = 30_000
+CROWDED = 50_000  # lines of one block
 END = 7 << 20  # bytes of the last lines, where lines have no form in common
 _DIGITS = b"0123456789"
 
@@ -131,7 +132,8 @@ class Condenser:
         forms = b"\n".join(lines).translate(None, _DIGITS).split(b"\n")
         counts, numbers, kept = self._counts, array("Q"), []
         counting = self._begin.size < WHOLE
-        for number, (form, line) in enumerate(zip(forms, lines, strict=True), self.read + 1):
+        for index in self._chosen(forms):
+            form, line, number = forms[index], lines[index], self.read + 1 + index
             known = counts.get(form, 0)
             if known >= FIRST_OF_FORM:
                 self._last.setdefault(form, deque(maxlen=LAST_OF_FORM)).append((number, line[:MAX_BYTES]))
@@ -143,6 +145,15 @@ class Condenser:
         self.read += len(lines)
         (self._begin if counting else self._end).add(numbers, kept)
         self._end.forget(END)
+
+    def _chosen(self, forms: list[bytes]) -> Iterable[int]:
+        """Return the lines that are looked at: of a block with very many, only the last one of a form that is known."""
+        if len(forms) <= CROWDED:
+            return range(len(forms))
+        full = {form for form, count in self._counts.items() if count >= FIRST_OF_FORM}
+        end, last = len(forms) - LAST_OF_FORM, dict(zip(forms, range(len(forms)), strict=True))
+        rare = (index for index, form in enumerate(forms) if form not in full)
+        return sorted({*rare, *(last[form] for form in full if form in last), *range(end, len(forms))})
 
     def skip(self, lines: int) -> None:
         """Count lines that are not looked at."""
@@ -233,7 +244,6 @@ _NO_HOST = re.compile(
 # A bar of progress has no line end: an error of torch's C++ follows on its line.
 _BAR = re.compile(r"%\||/s\b|s/it\b")
 _GLUED = re.compile(r"(?:\[rank\d+\]:)?\[[EW](?: |\d{3,4} [\d:.]+ (?:\d+ )?)\w+\.cpp:\d+\]")
-_QUOTE = re.compile(r"^(?:>(?!>| /)(?: |$))+")
 MAX_PACKED = 1 << 16  # characters of a line that can hold several
 
 
@@ -249,7 +259,7 @@ def plain_lines(text: str) -> tuple[list[str], list[int]]:
         lines, numbers = _unglued(lines, numbers)
     if "NVRM: " in text:
         lines = _joined(lines)
-    return _with_hosts(_as_posted(list(map(cut_line, lines)))), numbers
+    return _with_hosts(list(map(cut_line, lines))), numbers
 
 
 # Web pages and word processors show these in place of what the program printed.
@@ -295,24 +305,6 @@ def _joined(lines: Sequence[str]) -> list[str]:
         else:
             first = index if "NVRM: " in line else -1
     return joined
-
-
-def _as_posted(lines: list[str]) -> list[str]:
-    """Remove what a page or a mail puts before each line: quotation marks, and indentation."""
-    lines = [_QUOTE.sub("", line.strip("`") if line.startswith("`") else line) for line in lines]
-    return [line for block in _blocks(lines) for line in _without_margin(block)]
-
-
-def _blocks(lines: Iterable[str]) -> Iterator[list[str]]:
-    """Yield the lines between blank ones."""
-    for _, block in groupby(lines, key=lambda line: not line.strip()):
-        yield list(block)
-
-
-def _without_margin(lines: list[str]) -> list[str]:
-    """Remove the indentation that all lines have."""
-    margin = min(len(line) - len(line.lstrip(" ")) for line in lines)
-    return [line[margin:] for line in lines] if margin else lines
 
 
 def _with_hosts(lines: list[str]) -> list[str]:

@@ -46,7 +46,6 @@ _BUILTIN = frozenset(
     and each is not Exception
 )
 _OF_PYTHON = frozenset(("queue.Empty", "queue.Full", "_queue.Empty", "socket.timeout", "socket.gaierror", "cv2.error"))
-_GUTTER = re.compile(r"(?<!\s)\s*(?:[|+](?:[-+]+ ?[.\d]*[- ]*$|-[-+]* ?|\s?))+")
 _LINK = {
     "The above exception was the direct cause of the following exception:": "direct",
     "During handling of the above exception, another exception occurred:": "during",
@@ -108,7 +107,7 @@ class Traceback:
     speaker: Speaker
     when: float | None
     raised: list[RaisedException] = field(default_factory=list)
-    links: list[str] = field(default_factory=list)  # what stands between them: direct, during, nested, group
+    links: list[str] = field(default_factory=list)  # what stands between them: direct, during, nested
     own: set[int] = field(default_factory=set)  # lines of code in it, which are no message
     headers: set[int] = field(default_factory=set)
     failed: set[int] = field(default_factory=set)  # ranks that the text names, where another rank can print it
@@ -124,8 +123,6 @@ class Traceback:
             if link in ("during", "nested") and not (link == "during" and _hides(later)):
                 at = place + 1
         at = min(at, len(self.raised) - 1)
-        while self.raised[at].kind.endswith("ExceptionGroup") and at + 1 < len(self.raised):
-            at += 1
         return self.raised[at]
 
 
@@ -160,7 +157,6 @@ def read_traceback(lines: Sequence[str], start: int, claimed: AbstractSet[int] =
     frames: list[tuple[str, int, str]] = []
     others = taken = headers = 0
     adjacent = False  # the line before was one of this traceback
-    grouped = HEADER in lines[start] and "Exception Group" in lines[start]
     trace.failed.update(map(int, _OF_RANK.findall(lines[start])))
     index = start + 1
     while index < len(lines) and taken < MAX_LINES and others < MAX_FOREIGN_LINES and headers < MAX_HEADERS:
@@ -170,9 +166,6 @@ def read_traceback(lines: Sequence[str], start: int, claimed: AbstractSet[int] =
             index += 1
             continue
         taken += 1
-        in_group = grouped and text.lstrip()[:1] in ("|", "+")
-        if in_group:
-            text = _GUTTER.sub("", text, count=1)
         frame = _FRAME.match(text)
         if frame:
             frames.append((frame["file"], int(frame["line"]), frame["where"] or ""))
@@ -180,7 +173,7 @@ def read_traceback(lines: Sequence[str], start: int, claimed: AbstractSet[int] =
             adjacent = True
         elif HEADER in text:
             headers += not trace.raised
-            if trace.raised or "Original" in text or in_group:
+            if trace.raised or "Original" in text:
                 trace.headers.add(index)
                 frames = []
             adjacent = True
@@ -192,11 +185,11 @@ def read_traceback(lines: Sequence[str], start: int, claimed: AbstractSet[int] =
             if error:
                 trace.raised.append(_raised(error, index, frames))
                 frames = []
-                link, index = _after(text_of, index, trace, in_group)
+                link, index = _after(text_of, index, trace)
                 if not link:
                     return trace
                 trace.links.append(link)
-                others, adjacent = 0, link == "group"
+                others, adjacent = 0, False
                 continue
             adjacent = False
         index += 1
@@ -258,7 +251,7 @@ def _raised(error: re.Match[str], index: int, frames: list[tuple[str, int, str]]
     )
 
 
-def _after(text_of: Callable[[int], str | None], index: int, trace: Traceback, in_group: bool) -> tuple[str, int]:
+def _after(text_of: Callable[[int], str | None], index: int, trace: Traceback) -> tuple[str, int]:
     """Read on behind an exception, over its message. Returns the link to another exception, and where to go on."""
     trace.end = index
     blanks = message_lines = 0
@@ -270,12 +263,6 @@ def _after(text_of: Callable[[int], str | None], index: int, trace: Traceback, i
             return "", at
         if text is None:
             continue
-        if in_group:
-            if text.lstrip()[:1] not in ("|", "+"):
-                return "", at
-            if _GUTTER.sub("", text, count=1).strip() == "" or HEADER in text:
-                return "group", at
-            text = _GUTTER.sub("", text, count=1)
         for words, link in _LINK.items():
             if words in text:
                 return link, at + 1
@@ -285,7 +272,7 @@ def _after(text_of: Callable[[int], str | None], index: int, trace: Traceback, i
         collected = _OF_RANK.match(text)
         if collected:
             trace.failed.add(int(collected[1]))
-        if collected or text.startswith(_NESTED) or (_FRAME.match(text) and not in_group):
+        if collected or text.startswith(_NESTED) or _FRAME.match(text):
             trace.end = at
             return "nested", at
         if not text.strip():
