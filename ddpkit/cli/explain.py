@@ -171,7 +171,7 @@ def _texts(names: list[str], read: list[str]) -> Iterator[tuple[str, LogText]]:
     for name in names:
         if name == "-":
             read.append(name)
-            yield "-", _read_file(sys.stdin.buffer, "standard input")
+            yield "-", _with_words(_read_file(sys.stdin.buffer, "standard input"), "standard input")
             continue
         paths = _paths(name)
         if len(paths) > _MANY:
@@ -264,12 +264,19 @@ def _read(path: Path, *, follow: bool) -> LogText:
     """Read a log. One that the user named can also be a link, or a pipe, `<(ssh node1 cat LOG)`, up to its end."""
     try:
         if path.is_dir():
-            return _read_run(path)
+            return _with_words(_read_run(path), str(path))
         with open(open_to_read(path, follow=follow, pipes=follow), "rb") as file:
-            return _read_file(file, str(path), os.fstat(file.fileno()).st_size)
+            text = _read_file(file, str(path), os.fstat(file.fileno()).st_size)
     except OSError as error:
         why = "it is a link, which a log of a run is not" if error.errno == errno.ELOOP else error.strerror or error
         raise UsageError(f"cannot read {path}: {why}", f"ls -l {shlex.quote(str(path))}") from None
+    return _with_words(text, str(path))
+
+
+def _with_words(text: LogText, name: str) -> LogText:
+    if not text.text.strip():
+        raise _without_words(name, "has only blank lines" if text.text else "is empty")
+    return text
 
 
 def _read_file(file: BinaryIO, name: str, size: int = 0) -> LogText:
@@ -295,8 +302,6 @@ def _read_run(folder: Path) -> LogText:
     from ddpkit.run.logs import CUT_WORDS, is_cut, read_ordered
 
     text = read_ordered(folder)
-    if not text.text.strip():
-        raise _empty(str(folder))
     if is_cut(folder):
         note(f"{folder}: {CUT_WORDS}")
     if text.left_out:
@@ -306,10 +311,7 @@ def _read_run(folder: Path) -> LogText:
 
 def _of_blocks(blocks: Iterable[bytes], name: str) -> LogText:
     """Read a stream up to a limit: it need not end."""
-    text = read.condense(_limited(blocks, name))
-    if not text.text.strip():
-        raise _empty(name)
-    return text
+    return read.condense(_limited(blocks, name))
 
 
 def _limited(blocks: Iterable[bytes], name: str) -> Iterator[bytes]:
@@ -322,14 +324,14 @@ def _limited(blocks: Iterable[bytes], name: str) -> Iterator[bytes]:
             return
 
 
-def _empty(name: str) -> UsageError:
-    return UsageError(f"{name} is empty", "a rank's errors are on standard error: COMMAND 2>&1 | ddpkit explain -")
+def _without_words(name: str, what: str = "is empty") -> UsageError:
+    return UsageError(f"{name} {what}", "a rank's errors are on standard error: COMMAND 2>&1 | ddpkit explain -")
 
 
 def _refuse_other(head: bytes, name: str) -> None:
     """Refuse what is no log by its first bytes. NULs alone do not count: a file torn by NFS has them."""
-    if not head.strip():
-        raise _empty(name)
+    if not head:
+        raise _without_words(name)
     if head[:2] == b"\x1f\x8b":
         raise UsageError(f"{name} is compressed", f"zcat {shlex.quote(name)} | ddpkit explain -")
     if head[:2] in _UTF_16:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ddpkit.diagnosis.catalogue.entry import OWN, Entry, as_word, filled, filled_command
@@ -23,7 +23,7 @@ _TERM = re.compile(
 )
 # A sentence of a message that says what to do.
 _ADVICE = re.compile(
-    r"(?:^|[.!?;:,] | - )((?:[Pp]lease(?! (?:understand|see|inspect|make sure this))"
+    r"(?:^|[.!?;:,] | - | (?=Did you mean ))((?:[Pp]lease(?! (?:understand|see|inspect|make sure this))"
     r"|To [a-z][^.,]+, (?:set|use|run|pass|call|add)|[Yy]our? (?:\w+ )?(?:need|should|must|have to|can|may)|Try"
     r"|Make sure|Ensure|Consider|Either|Did you|HINT:|Perhaps|Use|Set|Install|Pass|Specify|Check|Run|Remove) .*"
     r"|(?:use|try|set|pass|add|specify|request|choose|export)(?: \S+){0,2} [`'\"]?(?:-{1,2}[A-Za-z]|[A-Z_]{4,}=).*"
@@ -32,13 +32,10 @@ _ADVICE = re.compile(
 )
 # An argument of the command or the configuration, in the code of an assertion.
 _ARGUMENT = re.compile(r"\b(?:args|cfg|config|hparams|opts?)\.((?:[a-z]\w*\.)*[a-z]\w*)\b(?!\()")
-_TABLE = re.compile(r"\b([A-Z][A-Z\d_]{3,})\[")  # a constant that is looked up, in a line of code
 _STATEMENT = re.compile(r"(?i)(?:your|the|this) ")  # what is too old, and not what to do
 # A whole sentence, as a person writes it.
 _SENTENCE = re.compile(r"[\[`'\"(]?[A-Z-][\w\]`'\")./-]*(?: \S+){4}")
 _ABOUT_BUGS = re.compile(r"(?i)(?:file|open|raise|report|submit) (?:an?|this) (?:bug|issue)|feature request|fburl\.com")
-# `ray::WorkerDict.update_actor() (pid=4711, ip=10.0.0.4, actor_id=...)`
-RAY_TASK = re.compile(r"\bray::\S+ ?\(pid=\d+, ip=(?P<host>[\w.:-]+)")
 BY_CLASS = "own-exception-by-class"  # usual reasons of exceptions by their class alone
 NO_PROBE = "nothing to check"
 
@@ -53,6 +50,7 @@ class LogMatch:
     number: int  # of the line, from 1
     end: int  # the last line that belongs to it
     said: str = ""  # advice, or a reason, in its line behind what its entry knows
+    above: str = ""  # a line above it that no entry knows, and that can be its reason
     begin: int = 0  # the first line of its traceback
     text: str
     speaker: Speaker = UNKNOWN_SPEAKER
@@ -101,6 +99,10 @@ class LogMatch:
 
     @property
     def cause(self) -> str:
+        return f"{self._cause.rstrip('.')}. The log says above: {self.above}" if self.above else self._cause
+
+    @property
+    def _cause(self) -> str:
         if self.entry is None:
             return self.summary
         cause = filled(self.entry.cause, self.values)
@@ -138,8 +140,11 @@ class Code:
     checked: bool = False  # they raise it: its text is a sentence that the author of a check has written
 
 
-def describe_exception(trace: Traceback, who: str, code: Code) -> str:
-    """Return one sentence on an exception that no entry knows: whose it is, its words, its place, what is around it."""
+def describe_exception(trace: Traceback, who: str, code: Code, below: Sequence[str] = ()) -> str:
+    """Return one sentence on an exception that no entry knows: whose it is, its words, its place, what is around it.
+
+    `below`: the further lines of its message. One that goes on with a colon, or gives advice, is quoted.
+    """
     origin = trace.origin()
     whose = f"{who}'s own exception" if who else "the script's own exception"
     inside = origin.package
@@ -152,7 +157,11 @@ def describe_exception(trace: Traceback, who: str, code: Code) -> str:
     where += f", raised inside {inside}" if inside and inside != "torch" else ""
     also = _also(trace, origin)
     reason = "" if also else _usual(origin, code)[0]
-    return one_line(f"{whose}: {_message(origin)}{condition}{where}{also}").rstrip(".") + reason
+    words = _message(origin)
+    words += f" {below[0][:MAX_CODE]}" if below and words.endswith(":") else ""
+    advice = "" if _advice(origin) else next(filter(None, map(advice_in, below)), "")
+    said = f". It says: {advice}" if advice and advice not in words else ""
+    return one_line(f"{whose}: {words}{condition}{where}{also}").rstrip(".") + said + reason
 
 
 def _usual(origin: RaisedException, code: Code) -> tuple[str, str]:
@@ -183,7 +192,7 @@ def _also(trace: Traceback, origin: RaisedException) -> str:
     first, last = trace.raised[0], trace.raised[-1]
     if trace.links and trace.links[-1] == "during" and last is origin:
         return f" (while handling {first.words[:MAX_ALSO]})"
-    if "nested" in trace.links or "group" in trace.links:
+    if "nested" in trace.links:
         return f" (inside {first.words[:MAX_ALSO]})"
     return "" if last is origin else f" (it ended as {last.words[:MAX_ALSO]})"
 
@@ -200,12 +209,9 @@ def where_to_look(trace: Traceback, code: Code, above: bool) -> str:
     # Of an error about None in the line that raised it: an argument without a value.
     unset = "NoneType" in origin.text and origin.place == origin.last
     arguments = _name_arguments("correct", code.condition) + (_name_arguments("set", code.above) if unset else "")
-    table = _TABLE.search(code.above) if origin.kind == "KeyError" else None
-    name = as_word(table[1]) if table else ""
-    names = f"use one of the names in {name}, or add this one to it. Otherwise " if name else ""
     if usual:  # what the log shows comes before what is usual
         place = f"{place}. For the usual reason: {usual}" if origin.place else f"{usual}. Otherwise {place}"
-    return f"{arguments}{names}{place}"
+    return f"{arguments}{place}"
 
 
 def _name_arguments(verb: str, code: str) -> str:
@@ -244,10 +250,6 @@ def _place_to_look(origin: RaisedException, above: bool) -> str:
     file = as_word(origin.place[0]) if origin.place else ""
     if origin.place and file:
         return f"look at {file}, line {origin.place[1]}"
-    task = RAY_TASK.search(origin.text)
-    host = as_word(task["host"]) if task else ""
-    if host:
-        return f"read the whole message in the log of that worker on {host}: /tmp/ray/session_latest/logs"
     return (
         "look at the lines above it"
         if above

@@ -20,11 +20,13 @@ from ddpkit.diagnosis.catalogue.entry import NOTHING, Entry, Instead
 from ddpkit.diagnosis.events import LogReader
 from ddpkit.diagnosis.line_prefixes import UNKNOWN_SPEAKER, Speaker, speaker_of_line, split_prefix, visible_line
 from ddpkit.diagnosis.outcome import Failure
-from ddpkit.diagnosis.progress import PROGRESS_LINES, Course, reports_error, says_it_continues
+from ddpkit.diagnosis.progress import PROGRESS_LINES, Course, is_mild, is_step, reports_error, says_it_continues
 from ddpkit.diagnosis.read import Limit, LogText, plain_lines
 from ddpkit.diagnosis.story import Log, Story
 from ddpkit.text import one_line
 
+LINES_ABOVE = 8  # a failure that are searched for a line about its reason
+MAX_ABOVE = 200  # characters of that
 BELOW = 3  # lines below an error that can hold its reason, as NCCL's `Last error:` does
 
 
@@ -109,8 +111,6 @@ def explains(match: LogMatch, failure: LogMatch) -> bool:
 SECONDS = 5.0  # of the processor, for all logs of a run
 LAST_LINES = 5  # of a log: an error above them did not end it
 ALARM_LINES = 5  # an error so many lines below a warning is about the same
-MAX_LISTED = 8
-_LISTED = ("device", "setting")
 
 
 @dataclass(kw_only=True)
@@ -152,6 +152,8 @@ def analyze_log(files: Iterable[tuple[str, str | LogText]], limit: Limit | None 
     result = _decide(matches, logs)
     result.unread = unread
     _read_story(result, logs)
+    if result.first is not None:
+        result.first = _with_line_above(result.first, matches, logs[result.first.file])
     result.lines = sum(log.numbers[-1] - (log.lines[-1] == "") for log in logs.values() if log.numbers)
     if result.first is None or result.first.kind == "hint":
         _look_at_health(result, matches, logs)
@@ -186,7 +188,7 @@ def _decide(matches: list[LogMatch], logs: Mapping[str, Log]) -> LogAnalysis:
     rest = [each for each in failures if (each.id, each.file, each.number) != place]
     result.alike = [each for each in rest if _same(each, first)]
     ends = [each for each in survived if each.scope == "launcher" and 0 < each.number - first.end <= 3]
-    result.first = first = _with_all(_with_speaker(first, result.alike, [*failures, *ends]), result.alike)
+    result.first = first = _with_speaker(first, result.alike, [*failures, *ends])
     rest = [each for each in rest if not _same(each, first)]
     causes = [each for each in rest if each.kind == "cause" and not explains(first, each)]
     result.others = _without_repeats(causes)
@@ -233,7 +235,7 @@ def _lead_by_warning(result: LogAnalysis, hints: list[LogMatch], logs: Mapping[s
     result.alike = [each for each in rest if _same(each, first)]
     # What torch repeats until its timeout is normal while other nodes start.
     values = {"peers": "the other nodes or pods", **first.values} if first.was_cause else first.values
-    result.first = _with_all(replace(first, values=values), result.alike)
+    result.first = replace(first, values=values)
     result.hints = _without_repeats(each for each in rest if not _same(each, first))
     return result
 
@@ -251,9 +253,6 @@ def _with_speaker(first: LogMatch, alike: list[LogMatch], failures: list[LogMatc
         return _spoken(first, replace(known, host=known.host or next(hosts, "")))
     if first.kind not in ("cause", "death"):
         return _spoken(first, known)
-    if not known.known and ".batch" in first.text:  # the batch step runs on the host that SLURM names for its job
-        host = next((each.values["host"] for each in failures if explains(first, each) and "host" in each.values), "")
-        return _spoken(first, replace(known, host=host))
     other = _who_failed(alike, failures)
     if other is None or (known.host and other.speaker.host not in ("", known.host)):
         return first
@@ -268,18 +267,6 @@ def _who_failed(alike: list[LogMatch], failures: list[LogMatch]) -> LogMatch | N
     summaries = [each for each in failures if each.scope == "launcher" and each.speaker.known]
     best_first = [*(each for each in tables if each in alike), *named, *tables, *summaries]
     return best_first[0] if best_first else None
-
-
-def _with_all(first: LogMatch, alike: list[LogMatch]) -> LogMatch:
-    """Report all devices or settings of one host with the same failure: the kernel and RCCL print a line for each."""
-    if len({each.speaker.host for each in (first, *alike)}) > 1:
-        return first
-    values = dict(first.values)
-    for name in _LISTED:
-        listed = {each.values[name]: None for each in (first, *alike) if each.values.get(name)}
-        if listed:
-            values[name] = ", ".join(list(listed)[:MAX_LISTED])
-    return replace(first, values=values)
 
 
 def _spoken(match: LogMatch, speaker: Speaker) -> LogMatch:
@@ -304,7 +291,7 @@ def _is_survived(match: LogMatch, last: int, course: Course) -> bool:
         return True
     if course.steps_after(match) >= PROGRESS_LINES:
         # A program's own traceback stands before its last progress where a buffer of standard output was written then.
-        shown = course.steps_before(match) > 0 or course.is_completed(match) or course.exceeds_buffer(match)
+        shown = course.steps_before(match) > 0 or course.is_completed(match)
         return not match.top or shown
     # Ranks go on for a while after a scheduler or a kernel has reported their end.
     reported = match.decisive or match.evidence == "kernel" or match.scope == "job"
@@ -354,6 +341,39 @@ def _read_story(result: LogAnalysis, logs: Mapping[str, Log]) -> None:
 def _of_line(entry: Entry | None, kind: str, name: str, lines: Sequence[str], index: int) -> LogMatch:
     text = visible_line(lines[index]).strip()[:MAX_TEXT]
     return LogMatch(entry=entry, kind=kind, file=name, number=index + 1, end=index + 1, text=text)
+
+
+# What a program reports, and words of a complaint in any program's line.
+_LEAD = re.compile(r"(?:[\w.-]+: )?(?:error|fatal|ERROR|FATAL): ")
+_COMPLAINT = re.compile(
+    r"(?i)\b(?:not?|can't|cannot|couldn't|fail\w*|denied|mismatch\w*|expired|required|refused|missing|unknown|invalid"
+    r"|unable|unsupported|exceed\w*|must|errors?|fatal)\b"
+)
+
+
+def _with_line_above(first: LogMatch, matches: Collection[LogMatch], log: Log) -> LogMatch:
+    """Return a failure with a line above it that no entry knows, and that can be its reason.
+
+    That is an error of the same program, or where only a launcher's summary is known, any complaint.
+    """
+    known = {
+        number
+        for each in matches
+        if each.file == first.file
+        for number in range(each.begin or each.number, each.end + 1)
+    }
+    lead = _LEAD.match(first.text)
+    bare = first.entry is None and not first.traced and first.kind != "cause"
+    unexplained = bare or (first.kind == "consequence" and first.scope == "launcher")
+    for number in range(first.number - 1, max(0, first.number - 1 - LINES_ABOVE), -1):
+        line = visible_line(log.lines[number - 1])
+        text = split_prefix(line).text.strip()
+        if number in known or number in log.harmless or is_mild(line) or is_step(line) or tracebacks.is_frame(line):
+            continue
+        complains = unexplained and len(text.split()) > 2 and _COMPLAINT.search(text)
+        if complains or (lead and text.startswith(lead[0])):
+            return replace(first, above=one_line(text, MAX_ABOVE))
+    return first
 
 
 def _look_at_health(result: LogAnalysis, matches: list[LogMatch], logs: Mapping[str, Log]) -> None:

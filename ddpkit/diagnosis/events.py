@@ -18,7 +18,6 @@ from ddpkit.diagnosis import tracebacks
 from ddpkit.diagnosis.answer import (
     LAYERS,
     MAX_TEXT,
-    RAY_TASK,
     Code,
     LogMatch,
     advice_in,
@@ -57,8 +56,6 @@ LEAST_QUOTED = 200  # characters of a match that are shown
 BEGIN_QUOTED = 100  # and at most so many at the beginning of a long line
 BEFORE_QUOTED = 20  # and characters before it, of a long line
 PROSE_WORDS = 5  # above a failure in its line: a sentence that speaks of it
-TASK_LINES = 60  # frames of a Ray task, below the line that names its host
-HOST_LINES = 5000  # lines that are searched for hosts
 _TRACEBACK_WORDS = frozenset(("traceback", "cause", "exitcode"))
 _PROSE = re.compile(r"(?<!\S)[A-Za-z']+[,.:]?(?=\s)")
 _JOB = re.compile(r"\b(?:JOB|STEP|StepId=|JobId=|[Jj]ob(?: allocation)?) ?(\d{2,})\b")
@@ -76,9 +73,8 @@ _END_BY_SIGNAL = re.compile(r"\b(?:death|closing) signal\b")
 # The head of a Ray task and that of a worker have no reason of their own; pkg_resources reads an attribute that it has
 # not set yet, and continues.
 _WITHOUT_REASON = re.compile(
-    rf"{RAY_TASK.pattern}|^\w+: Caught \w+ in |^AttributeError: _(?:pkg_info|_?dep_map|\w+__dep_map)$"
+    r"\bray::\S+ ?\(pid=\d+, ip=|^\w+: Caught \w+ in |^AttributeError: _(?:pkg_info|_?dep_map|\w+__dep_map)$"
 )
-_ENDS_MESSAGE = re.compile(r'^\s*File "|Traceback \(most|^(?:\w+\.)*\w*(?:Error|Exception)\b|^[\[+$#]')
 MAX_WRAPPED = 12  # lines of one message
 
 
@@ -183,30 +179,8 @@ class LogReader:
         known = self._instead(OWN, origin.number, origin.words, {}, trace)
         if known:
             self._add_entry(origin.number, known, trace)
-        elif not self._add_wrapped(trace):
+        else:
             self._add_exception(trace, origin, kind="generic" if _WITHOUT_REASON.search(origin.words) else kind)
-
-    def _add_wrapped(self, trace: Traceback) -> bool:
-        """Add the entry for a message that a terminal, a mail or the package rich has broken into several lines."""
-        index = trace.origin().number
-        first = visible_line(self.lines[index])
-        message, ends = split_prefix(first).text.rstrip(), []
-        label = first.removesuffix(message)
-        for line in map(visible_line, self.lines[index + 1 : index + MAX_WRAPPED]):
-            text = line.removeprefix(label)
-            if not text.strip() or split_prefix(text).text != text or _ENDS_MESSAGE.search(text):
-                break
-            ends.append(len(message))
-            message += f" {text.strip()}"
-        found = next(iter(known_failures().matches(message, self._is_fulfilled) if ends else ()), None)
-        if found is None or found.entry.kind == "noise":
-            return False
-        # The end of a long command, as `died with <Signals.SIGKILL: 9>`, stands in the last of its lines.
-        if found.entry.kind != "death" and not any(found.start < end < found.end for end in ends):
-            return False
-        whole = next((end for end in ends if end >= found.end), len(message))
-        self._add_entry(index, found, trace, message[:whole])
-        return True
 
     def _as_ended_by_srun(self, match: LogMatch) -> LogMatch:
         """Return the death of a task that srun killed as a consequence."""
@@ -244,8 +218,6 @@ class LogReader:
 
     def _is_fulfilled(self, match: Match) -> bool:
         """Whether the log holds the text and the hosts without which the entry is not meant."""
-        if match.entry.hosts > 1 and len(self._hosts) < match.entry.hosts:
-            return False
         if not match.entry.needs:
             return True
         return self._holds(needed(match.entry, match.values), match.entry.origin)
@@ -263,11 +235,6 @@ class LogReader:
         if not text or not self._holds(text, match.entry.origin):
             return False
         return match.entry.kind == "hint" or bool(find(text, self.lines[index + 1 :], match.entry.origin))
-
-    @cached_property
-    def _hosts(self) -> set[str]:
-        """The hosts that print in this log."""
-        return {host for line in self.lines[:HOST_LINES] if line and (host := speaker_of_line(line).host)}
 
     def _context(self, index: int, match: Match) -> dict[str, str]:
         """Return values from the nearest line above a match, or else below it, that has its context."""
@@ -303,12 +270,11 @@ class LogReader:
                 ),
                 default=None,
             )
-            if best is not None and by_line[best].entry.kind == "noise":
-                best = None
+            best = None if best is not None and by_line[best].entry.kind == "noise" else best
             used.update(inside)
             if best is None:
                 self._add_own(trace)
-            elif best != trace.origin().number or not self._add_wrapped(trace):
+            else:
                 self._add_entry(best, self._replaced(by_line[best], best, trace), trace)
         for index, match in by_line.items():
             if index not in used and match.entry.kind != "noise":
@@ -392,29 +358,15 @@ class LogReader:
         return (
             Speaker(
                 rank=_first(speaker.rank, traced.rank, by_name.rank),
-                host=speaker.host or traced.host or self._task_host(index),
+                host=speaker.host or traced.host,
                 local=_first(speaker.local, traced.local, by_name.local),
                 agent=speaker.agent,
             ),
             prefixed.when,
         )
 
-    def _task_host(self, index: int) -> str:
-        """Return the host of the Ray task that failed with this line: Ray names it above the frames."""
-        if not self._holds(RAY_TASK.pattern):
-            return ""
-        for line in reversed(self.lines[max(0, index - TASK_LINES) : index + 1]):
-            text = split_prefix(visible_line(line)).text
-            task = RAY_TASK.search(text)
-            if task:
-                return task["host"]
-            if line is not self.lines[index] and text[:1].strip() and not tracebacks.is_frame(text):
-                return ""
-        return ""
-
-    def _add_entry(self, index: int, match: Match, trace: Traceback | None = None, message: str = "") -> None:
-        """Add an entry. `message`: the text of its line with those that it was broken into."""
-        entry, line = match.entry, message or visible_line(self.lines[index])
+    def _add_entry(self, index: int, match: Match, trace: Traceback | None = None) -> None:
+        entry, line = match.entry, visible_line(self.lines[index])
         speaker, when = self._speaker(index, trace.speaker if trace else None)
         speaker, values = self._known_of(index, match, trace, speaker)
         event = LogMatch(
@@ -424,7 +376,7 @@ class LogReader:
             number=index + 1,
             end=index + 1,
             said=advice_in(line[match.end :] or line) if match.end and entry.kind in _WITH_ADVICE else "",
-            text=_quoted(line, match.start),
+            text=self._with_next(index, _quoted(line, match.start)),
             speaker=speaker,
             when=when,
             values=values,
@@ -432,6 +384,17 @@ class LogReader:
             decisive=entry.kind == "death" or _REPORT.match(split_prefix(line).text) is not None,
         )
         self.matches.append(_in_traceback(event, trace) if trace else self._by_its_level(event, line, match.start))
+
+    def _with_next(self, index: int, text: str) -> str:
+        """Return the text of a line, of one that ends in a colon with what follows."""
+        below = self._code(index + 1) if text.endswith(":") and index + 1 < len(self.lines) else ""
+        return f"{text} {below}"[:MAX_TEXT] if below and not tracebacks.is_frame(self.lines[index + 1]) else text
+
+    def _message_below(self, trace: Traceback) -> list[str]:
+        """Return the further lines of the message of an exception."""
+        number = trace.origin().number
+        below = map(self._code, range(number + 1, min(trace.end, number + MAX_WRAPPED) + 1))
+        return [text for text in below if text]
 
     def _by_its_level(self, event: LogMatch, line: str, start: int) -> LogMatch:
         """Return the event of a line outside of a traceback as a hint if it is a warning; prose is doubtful."""
@@ -486,9 +449,6 @@ class LogReader:
 
     def _add_exception(self, trace: Traceback, origin: RaisedException, kind: str = "cause") -> None:
         speaker, when = self._speaker(origin.number, trace.speaker)
-        failed = _failed_rank(trace, speaker)
-        if failed:
-            speaker = Speaker(rank=int(failed["rank"]))
         code = self._shown_code(trace)
         self.matches.append(
             LogMatch(
@@ -501,7 +461,7 @@ class LogReader:
                 text=origin.words[:MAX_TEXT],
                 speaker=speaker,
                 when=trace.when if trace.when is not None else when,
-                summary=describe_exception(trace, speaker.describe(), code),
+                summary=describe_exception(trace, speaker.describe(), code, self._message_below(trace)),
                 location=where_to_look(trace, code, above=origin.number > self._first_words),
                 traced=bool(trace.own),
                 program=trace.raised[0].program,

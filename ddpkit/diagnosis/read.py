@@ -15,10 +15,10 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
-from itertools import chain, groupby, pairwise
+from itertools import chain
 from typing import BinaryIO
 
-from ddpkit.diagnosis.line_prefixes import cut_line, split_prefix, strip_escapes
+from ddpkit.diagnosis.line_prefixes import cut_line, strip_escapes
 
 
 def _never() -> bool:
@@ -51,13 +51,14 @@ class Limit:
 
 FIRST = 16 << 20  # bytes at the begin of a file that are read
 LAST = 64 << 20  # and at its end
-SHORT = 4 << 20  # bytes of a log that is looked at line by line
+SHORT = 1 << 19  # bytes of a log that is looked at line by line
 WHOLE = 16 << 20  # bytes of the first lines, where lines have no form in common
 BLOCK = 1 << 20
 MAX_BYTES = 1 << 16  # of a line; the rest of it is left out
 FIRST_OF_FORM = 500  # lines
-LAST_OF_FORM = 2000
+LAST_OF_FORM = 500
 MOST_FORMS = 30_000
+CROWDED = 50_000  # lines of one block
 END = 7 << 20  # bytes of the last lines, where lines have no form in common
 _DIGITS = b"0123456789"
 
@@ -131,7 +132,8 @@ class Condenser:
         forms = b"\n".join(lines).translate(None, _DIGITS).split(b"\n")
         counts, numbers, kept = self._counts, array("Q"), []
         counting = self._begin.size < WHOLE
-        for number, (form, line) in enumerate(zip(forms, lines, strict=True), self.read + 1):
+        for index in self._chosen(forms):
+            form, line, number = forms[index], lines[index], self.read + 1 + index
             known = counts.get(form, 0)
             if known >= FIRST_OF_FORM:
                 self._last.setdefault(form, deque(maxlen=LAST_OF_FORM)).append((number, line[:MAX_BYTES]))
@@ -143,6 +145,15 @@ class Condenser:
         self.read += len(lines)
         (self._begin if counting else self._end).add(numbers, kept)
         self._end.forget(END)
+
+    def _chosen(self, forms: list[bytes]) -> Iterable[int]:
+        """Return the lines that are looked at: of a block with very many, only the last one of a form that is known."""
+        if len(forms) <= CROWDED:
+            return range(len(forms))
+        full = {form for form, count in self._counts.items() if count >= FIRST_OF_FORM}
+        end, last = len(forms) - LAST_OF_FORM, dict(zip(forms, range(len(forms)), strict=True))
+        rare = (index for index, form in enumerate(forms) if form not in full)
+        return sorted({*rare, *(last[form] for form in full if form in last), *range(end, len(forms))})
 
     def skip(self, lines: int) -> None:
         """Count lines that are not looked at."""
@@ -233,25 +244,10 @@ _NO_HOST = re.compile(
 # A bar of progress has no line end: an error of torch's C++ follows on its line.
 _BAR = re.compile(r"%\||/s\b|s/it\b")
 _GLUED = re.compile(r"(?:\[rank\d+\]:)?\[[EW](?: |\d{3,4} [\d:.]+ (?:\d+ )?)\w+\.cpp:\d+\]")
-# A frame with its code in the same line; where such a paste begins, and its parts.
-_FLAT = re.compile(r'File "[^"\n]+", line \d+, in (?:<\w+>|\w+)[ \t]+(?=\S)(?!(?:\w+\.)*[A-Z]\w*(?:Erro|Excepti))')
-_FLAT_START = re.compile(r'Traceback \(most recent call last\):|File "[^"]+", line \d+, in ')
-_FLAT_TEXT = re.compile(
-    r"(?<!\s)\s*(Traceback \(most recent call last\):"
-    r"|The above exception was the direct cause of the following exception:"
-    r"|During handling of the above exception, another exception occurred:)\s*"
-)
-_FLAT_FRAME = re.compile(r'(?<!\s)\s*(File "[^"]+", line \d+, in (?:<\w+>|\w+))[ \t]*')
-_FLAT_ERROR = re.compile(
-    r"(?m)^(    .*?)(?<!\s)\s+(?=(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Timeout|Expired)(?:: |$))"
-)
-_QUOTE = re.compile(r"^(?:>(?!>| /)(?: |$))+")
-# Before each line: of a build of docker its step and time, and numbers of lines.
-_COLUMNS = (re.compile(r"#\d+ \d+\.\d+(?: |$)"), re.compile(r" *(?P<number>\d+)[.:)|]?(?:[ \t]{1,2}|$)"))
-FEWEST_LINES = 4
 MAX_PACKED = 1 << 16  # characters of a line that can hold several
+
+
 _FURTHER = re.compile(r"\s{4,}(NVRM: .*)")  # lines of a kernel message below the one with the time
-_TRACED_HOST = re.compile(_HOST.pattern + r"(?:\[[^\]]*\]:? ?)*(?:Traceback \(most|\+ Exception Group)")
 
 
 def plain_lines(text: str) -> tuple[list[str], list[int]]:
@@ -261,11 +257,9 @@ def plain_lines(text: str) -> tuple[list[str], list[int]]:
     numbers = list(range(1, len(lines) + 1))
     if "[E" in text or "[W" in text:
         lines, numbers = _unglued(lines, numbers)
-    if _FLAT.search(text):
-        lines, numbers = _unflattened(lines, numbers)
     if "NVRM: " in text:
         lines = _joined(lines)
-    return _with_hosts(_as_posted(list(map(cut_line, lines)))), numbers
+    return _with_hosts(list(map(cut_line, lines))), numbers
 
 
 # Web pages and word processors show these in place of what the program printed.
@@ -299,31 +293,6 @@ def _unglued(lines: Sequence[str], numbers: Sequence[int]) -> tuple[list[str], l
     return lines, numbers
 
 
-def _unflattened(lines: Sequence[str], numbers: Sequence[int]) -> tuple[list[str], list[int]]:
-    """Separate the frames, their code and the exception of a traceback that was pasted as one line."""
-    lines_out: list[str] = []
-    numbers_out: list[int] = []
-    for line, number in zip(lines, numbers, strict=True):
-        parts = _parts_of_flat(line) if _FLAT.search(line) else [line]
-        lines_out += parts
-        numbers_out += [number] * len(parts)
-    return lines_out, numbers_out
-
-
-def _parts_of_flat(line: str) -> list[str]:
-    first = _FLAT_START.search(line)
-    start = first.start() if first else 0
-    before, rest = line[:start], line[start:]
-    label = before if not split_prefix(before).text.strip() else ""
-    if label.strip():
-        rest = rest.replace(f" {label.strip()} ", " ")
-    rest = _FLAT_TEXT.sub(r"\n\1\n", rest)
-    rest = _FLAT_FRAME.sub(r"\n  \1\n    ", rest)
-    rest = _FLAT_ERROR.sub(r"\1\n", rest)
-    parts = [label + part.rstrip() for part in rest.split("\n") if part.strip()]
-    return parts if label or not before.strip() else [before.rstrip(), *parts]
-
-
 def _joined(lines: Sequence[str]) -> list[str]:
     """Append the further lines of a message of NVIDIA's kernel driver to its first line."""
     joined = list(lines)
@@ -338,36 +307,9 @@ def _joined(lines: Sequence[str]) -> list[str]:
     return joined
 
 
-def _as_posted(lines: list[str]) -> list[str]:
-    """Remove what a page, a mail or a viewer puts before each line: quotation marks, columns, and indentation."""
-    lines = [_QUOTE.sub("", line.strip("`") if line.startswith("`") else line) for line in lines]
-    spoken = [line for line in lines if line.strip()]
-    for column in _COLUMNS:
-        found = [match for line in spoken if (match := column.match(line))]
-        numbers = [int(match["number"]) for match in found if match.groupdict()]
-        counted = all(later - earlier == 1 for earlier, later in pairwise(numbers))
-        least = FEWEST_LINES if numbers else 1
-        if len(found) >= least and len(found) * 5 >= len(spoken) * 4 and counted:
-            lines = [line[match.end() :] if (match := column.match(line)) else line for line in lines]
-    return [line for block in _blocks(lines) for line in _without_margin(block)]
-
-
-def _blocks(lines: Iterable[str]) -> Iterator[list[str]]:
-    """Yield the lines between blank ones."""
-    for _, block in groupby(lines, key=lambda line: not line.strip()):
-        yield list(block)
-
-
-def _without_margin(lines: list[str]) -> list[str]:
-    """Remove the indentation that all lines have."""
-    margin = min(len(line) - len(line.lstrip(" ")) for line in lines)
-    return [line[margin:] for line in lines] if margin else lines
-
-
 def _with_hosts(lines: list[str]) -> list[str]:
     """Turn `node1: text` into `[host/node1] text`, where pdsh put the host before each line."""
     names: Counter[str] = Counter()
-    traced: set[str] = set()
     spoken = 0
     for line in lines:
         if line.strip():
@@ -375,16 +317,11 @@ def _with_hosts(lines: list[str]) -> list[str]:
             match = _HOST.match(line)
             if match and not _NO_HOST.match(match["host"]):
                 names[match["host"]] += 1
-                if _TRACED_HOST.match(line):
-                    traced.add(match["host"])
     shapes: Counter[str] = Counter()  # node1 and node2 are of one shape
     for name, count in names.items():
         shapes[re.sub(r"\d+", "0", name)] += count
     hosts = {name for name in names if shapes[re.sub(r"\d+", "0", name)] > 1 and re.search(r"[\d.-]|^localhost$", name)}
-    if sum(names[name] for name in hosts) * 2 < spoken or len(hosts) * 2 > spoken:
-        hosts = set()
-    hosts |= traced
-    if not hosts:
+    if not hosts or sum(names[name] for name in hosts) * 2 < spoken or len(hosts) * 2 > spoken:
         return lines
     return [_labelled(line, hosts) for line in lines]
 

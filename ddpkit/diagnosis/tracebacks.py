@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from ddpkit.diagnosis.catalogue import form
-from ddpkit.diagnosis.line_prefixes import UNKNOWN_SPEAKER, Speaker, speaker_of, split_prefix, visible_line
+from ddpkit.diagnosis.line_prefixes import Speaker, speaker_of, split_prefix, visible_line
 
 HEADER = "Traceback (most recent call last):"
 _FRAME = re.compile(r'\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<where>.+))?$')
@@ -46,7 +46,6 @@ _BUILTIN = frozenset(
     and each is not Exception
 )
 _OF_PYTHON = frozenset(("queue.Empty", "queue.Full", "_queue.Empty", "socket.timeout", "socket.gaierror", "cv2.error"))
-_GUTTER = re.compile(r"(?<!\s)\s*(?:[|+](?:[-+]+ ?[.\d]*[- ]*$|-[-+]* ?|\s?))+")
 _LINK = {
     "The above exception was the direct cause of the following exception:": "direct",
     "During handling of the above exception, another exception occurred:": "during",
@@ -108,7 +107,7 @@ class Traceback:
     speaker: Speaker
     when: float | None
     raised: list[RaisedException] = field(default_factory=list)
-    links: list[str] = field(default_factory=list)  # what stands between them: direct, during, nested, group
+    links: list[str] = field(default_factory=list)  # what stands between them: direct, during, nested
     own: set[int] = field(default_factory=set)  # lines of code in it, which are no message
     headers: set[int] = field(default_factory=set)
     failed: set[int] = field(default_factory=set)  # ranks that the text names, where another rank can print it
@@ -124,8 +123,6 @@ class Traceback:
             if link in ("during", "nested") and not (link == "during" and _hides(later)):
                 at = place + 1
         at = min(at, len(self.raised) - 1)
-        while self.raised[at].kind.endswith("ExceptionGroup") and at + 1 < len(self.raised):
-            at += 1
         return self.raised[at]
 
 
@@ -160,11 +157,7 @@ def read_traceback(lines: Sequence[str], start: int, claimed: AbstractSet[int] =
     frames: list[tuple[str, int, str]] = []
     others = taken = headers = 0
     adjacent = False  # the line before was one of this traceback
-    grouped = HEADER in lines[start] and "Exception Group" in lines[start]
     trace.failed.update(map(int, _OF_RANK.findall(lines[start])))
-    spawned = _SPAWNED.match(lines[start - 1].strip()) if start else None  # what raised it can be cut off above
-    if spawned and not speaker.known:
-        trace.speaker = Speaker(rank=int(spawned[1]))
     index = start + 1
     while index < len(lines) and taken < MAX_LINES and others < MAX_FOREIGN_LINES and headers < MAX_HEADERS:
         text = text_of(index)
@@ -173,9 +166,6 @@ def read_traceback(lines: Sequence[str], start: int, claimed: AbstractSet[int] =
             index += 1
             continue
         taken += 1
-        in_group = grouped and text.lstrip()[:1] in ("|", "+")
-        if in_group:
-            text = _GUTTER.sub("", text, count=1)
         frame = _FRAME.match(text)
         if frame:
             frames.append((frame["file"], int(frame["line"]), frame["where"] or ""))
@@ -183,7 +173,7 @@ def read_traceback(lines: Sequence[str], start: int, claimed: AbstractSet[int] =
             adjacent = True
         elif HEADER in text:
             headers += not trace.raised
-            if trace.raised or "Original" in text or in_group:
+            if trace.raised or "Original" in text:
                 trace.headers.add(index)
                 frames = []
             adjacent = True
@@ -195,11 +185,11 @@ def read_traceback(lines: Sequence[str], start: int, claimed: AbstractSet[int] =
             if error:
                 trace.raised.append(_raised(error, index, frames))
                 frames = []
-                link, index = _after(text_of, index, trace, in_group)
+                link, index = _after(text_of, index, trace)
                 if not link:
                     return trace
                 trace.links.append(link)
-                others, adjacent = 0, link == "group"
+                others, adjacent = 0, False
                 continue
             adjacent = False
         index += 1
@@ -212,22 +202,13 @@ def _stream(lines: Sequence[str], start: int) -> tuple[Callable[[int], str | Non
     prefixed = split_prefix(line)
     before = line[: line.find(HEADER)] if HEADER in line else ""
     speaker, when = prefixed.speaker, prefixed.when
-    if before.strip() == "traceback :":  # in torchrun's table: everything is two to the right
-        return lambda index: _cut(visible_line(lines[index]), "  "), UNKNOWN_SPEAKER, None
     below = visible_line(lines[start + 1]) if start + 1 < len(lines) else "  "
     exact = before and below.startswith(before) and below[len(before) :][:1] in (" ", "\t")
     fixed = before.strip() and prefixed.text.startswith(HEADER) and not _CLOCK.search(before)
     if fixed or exact:
         return lambda index: _cut(visible_line(lines[index]), before), speaker, None
     if below[:2] == "  ":  # a logger's prefix stands before the first line only
-
-        def unlabelled(index: int) -> str | None:
-            text = visible_line(lines[index])
-            if text[:1] in ("[", "(") or text[:4].strip().partition(":")[0].isdigit():
-                return None if split_prefix(text).speaker.known else text
-            return text
-
-        return unlabelled, speaker, when
+        return lambda index: visible_line(lines[index]), speaker, when
 
     indent = prefixed.text[: len(prefixed.text) - len(prefixed.text.lstrip(" "))]
 
@@ -270,7 +251,7 @@ def _raised(error: re.Match[str], index: int, frames: list[tuple[str, int, str]]
     )
 
 
-def _after(text_of: Callable[[int], str | None], index: int, trace: Traceback, in_group: bool) -> tuple[str, int]:
+def _after(text_of: Callable[[int], str | None], index: int, trace: Traceback) -> tuple[str, int]:
     """Read on behind an exception, over its message. Returns the link to another exception, and where to go on."""
     trace.end = index
     blanks = message_lines = 0
@@ -282,12 +263,6 @@ def _after(text_of: Callable[[int], str | None], index: int, trace: Traceback, i
             return "", at
         if text is None:
             continue
-        if in_group:
-            if text.lstrip()[:1] not in ("|", "+"):
-                return "", at
-            if _GUTTER.sub("", text, count=1).strip() == "" or HEADER in text:
-                return "group", at
-            text = _GUTTER.sub("", text, count=1)
         for words, link in _LINK.items():
             if words in text:
                 return link, at + 1
@@ -297,15 +272,13 @@ def _after(text_of: Callable[[int], str | None], index: int, trace: Traceback, i
         collected = _OF_RANK.match(text)
         if collected:
             trace.failed.add(int(collected[1]))
-        if collected or text.startswith(_NESTED) or (_FRAME.match(text) and not in_group):
+        if collected or text.startswith(_NESTED) or _FRAME.match(text):
             trace.end = at
             return "nested", at
         if not text.strip():
             blanks += 1
             if blanks > 2:
                 break
-        elif "RayTaskError" in trace.raised[-1].kind and _error(text, adjacent=False):
-            return "nested", at
         elif (
             HEADER in text or message_lines >= MAX_MESSAGE_LINES or _error(text, adjacent=False) or _LOGGED.match(text)
         ):
