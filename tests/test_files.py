@@ -187,6 +187,8 @@ ACTIONS: dict[str, Callable[[Path], object]] = {
         (0o1777, OTHER, OTHER, False),  # in the directory of this user
         (0o1777, OTHER, 0, False),
         (0o755, 0, OTHER, False),  # root put it there
+        (0o2775, 0, OTHER, True),  # of a team
+        (0o2775, OTHER, OTHER, False),
     ],
 )
 def test_no_link_that_others_planted_leads_anywhere(

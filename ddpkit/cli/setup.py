@@ -284,4 +284,6 @@ def completion(
         raise UsageError("no shell given", f"ddpkit completion {mine if mine in values.SHELLS else 'bash'}")
     if shell not in values.SHELLS:
         raise UsageError(f"completion for {shell} not found", nearest(shell, values.SHELLS) or "bash, zsh or fish")
-    print(get_completion_script(prog_name="ddpkit", complete_var=values.VARIABLE, shell=shell))
+    text = get_completion_script(prog_name="ddpkit", complete_var=values.VARIABLE, shell=shell)
+    # Typer's text for bash runs the word that was typed, which can be a path to somebody else's program.
+    print(text.replace("=complete_bash $1", "=complete_bash ddpkit"))

@@ -27,8 +27,13 @@ if TYPE_CHECKING:
     from ddpkit.execution.executor import Inbox
 
 # The command in a session that ends with this process, however that ends: then the pipe has no writer any more.
-# A child of nobody: the command may wait for all of its own.
-_WITH_US = '[ ! -e "/dev/fd/$2" ] || ({ read -r _ < "/dev/fd/$2" || kill -KILL -$$; } &); exec /bin/sh -c "$1"'
+# A child of nobody: the command may wait for all of its own. The command can have a secret, such as the address of a
+# webhook: it comes as a variable, which nobody else can see, and not as an argument.
+_COMMAND = "DDPKIT_HOOK"
+_WITH_US = (
+    '[ ! -e "/dev/fd/$1" ] || ({ read -r _ < "/dev/fd/$1" || kill -KILL -$$; } &); '
+    f'command=${_COMMAND}; unset {_COMMAND}; shift; eval "$command"'
+)
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 TERM_GRACE = 2.0  # seconds between SIGTERM and SIGKILL of a command that takes longer
 LOG, ATTEMPT_LOG = "on_end.log", "on_attempt.log"  # its output, in the directory of the run
@@ -66,7 +71,7 @@ def run_hook(
     if ended:
         took = time.monotonic() - began
         note(f"ddpkit: {name}: {ended} after {took:.1f} s; the exit code of the run stays as it is")
-        note(f"hint: {command} < {shlex.quote(str(folder.absolute() / 'run.json'))}")
+        note(f"hint: cat {shlex.quote(str(folder / log_name))}")
 
 
 def _run(command: OnEnd, document: str, log: IO[bytes], inbox: Inbox, until: float, *, keeps_signal: bool) -> str:
@@ -81,7 +86,8 @@ def _run(command: OnEnd, document: str, log: IO[bytes], inbox: Inbox, until: flo
     watched, ours = os.pipe()
     try:
         process = subprocess.Popen(
-            ["/bin/sh", "-c", _WITH_US, "sh", command.command, str(watched)],
+            ["/bin/sh", "-c", _WITH_US, "sh", str(watched)],
+            env={**os.environ, _COMMAND: command.command},
             cwd=command.directory,
             stdin=subprocess.PIPE,
             stdout=log,

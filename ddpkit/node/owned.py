@@ -122,14 +122,14 @@ def open_path(path: str, flags: int) -> int:
 
 
 def check_way(path: str) -> None:
-    """Raise NotOwnedError where another user put a link on the way to a path into a directory that all can write to.
+    """Raise NotOwnedError where another user put a link on the way to a path into a directory that others can write to.
 
     The owner of such a directory may. What is missing on the way is no error.
     """
     try:
         for link, facts in links_on_way(path):
             above = os.stat(os.path.dirname(link))
-            if above.st_mode & stat.S_IWOTH and facts.st_uid not in (os.geteuid(), above.st_uid, *administrators()):
+            if above.st_mode & 0o022 and facts.st_uid not in (os.geteuid(), above.st_uid, *administrators()):
                 raise NotOwnedError("%s put the link %s on the way to it" % (user_name(facts.st_uid), link), path)
     except (FileNotFoundError, NotADirectoryError):
         pass

@@ -43,7 +43,8 @@ def users_of(port: int, other: int = 0) -> set[int] | None:
             continue
         for row in rows:
             local, remote = (int(row[column].rpartition(":")[2], 16) for column in (1, 2))
-            if local == port and (remote == other if other else row[3] == "0A"):
+            # A socket that its program has closed already has no inode, and user 0 whoever it was.
+            if local == port and (remote == other if other else row[3] == "0A") and row[9] != "0":
                 found.add(int(row[7]))
     return found
 

@@ -23,7 +23,7 @@ from typing import Any, TypeVar, cast
 
 from ddpkit.diagnosis.outcome import Outcome
 from ddpkit.errors import DdpkitError
-from ddpkit.files import make_directories, write_atomically
+from ddpkit.files import check_way, make_directories, write_atomically
 from ddpkit.run.run_index import index_folder
 
 PATIENCE = 1.0  # seconds for the file: a launch does not wait longer
@@ -251,6 +251,7 @@ def _locked_change(path: Path, change: Change, *, by_hand_too: bool) -> None:
     if path.exists() and not path.is_file():
         return  # /dev/null: nothing is remembered
     make_directories(path.parent)
+    check_way(os.fspath(path))
     # A link to the list of a team stays a link. Its directory is not made: that may be a disk that is not mounted.
     real = Path(os.path.realpath(path))
     # Everyone who may write to the directory may write to its files: a team shares them.

@@ -119,9 +119,14 @@ def _end(run: Run, limit: float, *, at_once: bool) -> bool:
     if not at_once or number is signal.SIGQUIT:
         launcher_process.send_signal(run, number)
         return launcher_process.wait_for_end(run, limit)
-    until = time.monotonic() + limit
+    until, sent = time.monotonic() + limit, False
     while time.monotonic() < until:
-        launcher_process.send_signal(run, signal.SIGTERM)
+        try:
+            launcher_process.send_signal(run, signal.SIGTERM)
+        except UsageError:
+            if not sent:
+                raise  # else it is about to end, and has closed what it is known by
+        sent = True
         if launcher_process.wait_for_end(run, AGAIN):  # two at the same time would be one
             return True
     return False

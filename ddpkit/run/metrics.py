@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ddpkit.files import LIMIT, create, read_bounded, read_head, write_atomically
+from ddpkit.files import LIMIT, check_way, create, read_bounded, read_head, write_atomically
 from ddpkit.run.record import FILE
 
 NAME = "metrics.jsonl"
@@ -149,7 +149,13 @@ def _own_bytes(path: Path, folder: Path) -> bytes:
     if size and _size_and_time(path) == (size, when):
         return b""
     # In the directory of a run lies no link; a script's own file may be one.
-    return own_lines(read_head(path, LARGEST, follow=path.parent != folder), size)
+    return own_lines(_content(path, follow=path.parent != folder), size)
+
+
+def _content(path: Path, *, follow: bool) -> bytes:
+    """Return the bytes of a metrics file. Raises OSError, also where another user put a link on the way to it."""
+    check_way(os.fspath(path))
+    return read_head(path, LARGEST, follow=follow)
 
 
 def own_lines(data: bytes, size: int) -> bytes:
@@ -164,12 +170,14 @@ def own_lines(data: bytes, size: int) -> bytes:
 
 
 def keep(path: Path, folder: Path) -> Path | None:
-    """Copy a run's lines of a metrics file into its folder, where no later run replaces them. None: not possible."""
+    """Copy a run's records of a metrics file into its folder, where no later run replaces them. None: not possible."""
     kept = folder / KEPT
     try:
-        if path.stat().st_size > LARGEST:
+        facts = path.stat()
+        if facts.st_size > LARGEST:
             return None
-        create(kept, _own_bytes(path, folder))
+        records = [line for line in _own_bytes(path, folder).splitlines(keepends=True) if _record(line) is not None]
+        create(kept, b"".join(records), facts.st_mode & 0o644)
     except OSError:
         return None
     return kept
@@ -186,7 +194,7 @@ def read(path: Path, folder: Path | None = None) -> list[dict[str, Any]]:
     `folder`: of a run; only its lines are read.
     """
     try:
-        data = read_head(path, LARGEST, follow=True) if folder is None else _own_bytes(path, folder)
+        data = _content(path, follow=True) if folder is None else _own_bytes(path, folder)
     except (OSError, ValueError):
         return []
     return [record for line in data.split(b"\n")[:-1] if (record := _record(line)) is not None]

@@ -21,11 +21,15 @@ MODE = 0o755  # less the umask: others may look, and never write
 
 
 class _Content:
-    """What ddpkit writes into one directory: names of files, and directories with their own content."""
+    """What ddpkit writes into one directory: names of files, and directories with their own content.
 
-    def __init__(self, *files: str, **directories: _Content) -> None:
+    `sign`: a file that is always there, where a script may make a directory with the same name.
+    """
+
+    def __init__(self, *files: str, sign: str = "", **directories: _Content) -> None:
         self.files = re.compile("|".join(files))
         self.directories = directories
+        self.sign = sign
 
     def has_file(self, name: str) -> bool:
         draft = _DRAFT.fullmatch(name)
@@ -35,8 +39,9 @@ class _Content:
         """Return the content of a directory in this one; None: it is not ddpkit's."""
         kind = next((kind for kind, form in _DIRECTORIES.items() if re.fullmatch(form, path.name)), path.name)
         content = self.directories.get(kind)
-        unmarked = kind == "run" and not is_owned(os.fspath(path), KIND)
-        return None if unmarked else content
+        if kind == "run" and not is_owned(os.fspath(path), KIND):
+            return None
+        return None if content is None or not (path / content.sign).exists() else content
 
 
 _DRAFT = re.compile(r"\.(.+)\.[0-9a-f]{16}")  # of `owned.replace_file`
@@ -44,10 +49,13 @@ _DIRECTORIES = {"attempt": r"attempt-\d+", "dump": r"dump-\d{8}-\d{6}(-\d+)?", "
 
 
 def _programs(*names: str, also: tuple[str, ...] = ()) -> _Content:
-    """Programs of ddpkit, with what Python makes of them; and other files. `also`: forms of more names."""
+    """Programs of ddpkit, with what Python makes of them; and other files. `also`: forms of more names.
+
+    The first program is the sign of the directory.
+    """
     modules = "|".join(name.removesuffix(".py") for name in names if name.endswith(".py"))
     cache = _Content(rf"({modules})\.cpython-\d+(\.opt-\d)?\.pyc(\.\d+)?")
-    return _Content(*(name.replace(".", r"\.") for name in names), *also, __pycache__=cache)
+    return _Content(*(name.replace(".", r"\.") for name in names), *also, sign=names[0], __pycache__=cache)
 
 
 # Also of programs that earlier versions wrote: `ddpkit rm` removes the runs of those as well.
@@ -66,7 +74,7 @@ _FILES = (
     "slow.json", r"ddpkit(\.from_\d+)?\.log", r"all\.times",
     # Of an agent on a host, such as torchrun_node1.log. A host's name has no underscore.
     rf"({'|'.join(_AGENTS)})_[A-Za-z0-9.:?-]+(\.from_\d+)?\.log",
-    r"slurm-\d+(_\d+)?\.out", r"job\.[a-z]+", r"ddpkit\.zip", r"task\.json", r"hosts\.\w{6}", *_OF_RANKS,
+    r"slurm-\d+(_\d+)?\.out", r"job\.sbatch", r"ddpkit\.zip", r"task\.json", r"hosts\.[A-Za-z0-9]{6}", *_OF_RANKS,
     r"pbs\.out", r"alive\.\d+",  # of the backend in examples/ddpkit-pbs
     r"(dump|top)\.\d+\.ask",
 )  # fmt: skip
@@ -91,7 +99,7 @@ _RUN = _Content(
     r"on_attempt\.log", r"metrics_before\.json", **_ATTEMPT.directories, attempt=_ATTEMPT,
 )  # fmt: skip
 _RUN.directories["call"] = _Content(
-    r"\.ddpkit", "function", r"function_call\.py", r"value\.\d+"
+    r"\.ddpkit", "function", r"function_call\.py", r"value\.\d+", sign=".ddpkit"
 )  # where the launcher was killed
 _RUN.directories["tests"] = _Content(run=_RUN)  # of suspects, before the next attempt
 _RUN.directories["roles"] = _Content(run=_RUN)  # the runs of a run's replicas

@@ -21,14 +21,14 @@ import signal
 import stat
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ddpkit.errors import LaunchError, UsageError, install, no_folder
-from ddpkit.files import make_directory, remove_directory, remove_socket, write_atomically
+from ddpkit.files import remove_directory, remove_socket, write_atomically
+from ddpkit.node.supervision.scratch_dir import FOLDER, KIND, hold_new
 from ddpkit.run.launcher_process import process_state
 from ddpkit.run.record import Run, Session
 from ddpkit.run.run_index import index_folder, read_run
@@ -36,8 +36,8 @@ from ddpkit.run.state import Origin
 
 VARIABLE = "DDPKIT_DETACHED"  # in the launcher's environment: the folder where its answer is awaited
 PATIENCE = 30.0  # seconds for tmux itself, which needs milliseconds
+UNREAD = 60.0  # seconds for which a program that has ended is shown, if nobody reads what it said
 SILENCE = 8.0  # seconds after which a person is told that it is waited for, and again
-KIND = "detach"  # of the directory in which the launcher gets its environment, for `ddpkit/node/owned.py`
 PREFIX = "ddpkit-"  # of a socket's name
 HISTORY = 50000  # lines that one can scroll back to
 
@@ -69,8 +69,9 @@ def start_session(environ: Mapping[str, str], note: Callable[[str], None]) -> Ru
     # A hang-up is another matter: then nobody waits any more, and the run goes on.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
-        folder = Path(tempfile.gettempdir(), f"ddpkit-{os.urandom(8).hex()}")
-        make_directory(str(folder), KIND)
+        # Held while this process lives: what is left of one that was killed, the next launch sweeps.
+        folder = Path(FOLDER)
+        hold_new(FOLDER, KIND)
     except OSError as error:
         raise no_folder(error) from None
     try:
@@ -179,8 +180,11 @@ def _new_session(tmux: list[str], name: str, pipe: Path) -> int:
     argv = [*tmux, "start-server", ";"]
     for key, value in settings.items():
         argv += ["set-option", "-g", key, value, ";"]
-    # What is printed before there is a record is shown by the parent, after the program's end.
+    # What is printed before there is a record is shown by the parent, after the program's end. A parent that was killed
+    # reads nothing: the server ends by itself.
     argv += ["set-option", "-g", "-w", "remain-on-exit", "on", ";"]
+    end = f"sleep {UNREAD:g}; exec {shlex.join([*tmux, 'kill-server'])}"
+    argv += ["set-hook", "-g", "pane-died", f"run-shell -b {shlex.quote(end)}", ";"]
     argv += ["set-option", "-g", "-w", "window-status-current-format", "", ";"]
     argv += ["new-session", "-d", "-s", name, "-x", "200", "-y", "50", "-P", "-F", "#{pane_pid}"]
     return int(_tmux([*argv, sys.executable, "-S", "-I", "-c", _BECOME.rstrip(), str(pipe)]))

@@ -128,6 +128,15 @@ def test_bash_completes_a_typed_line(project: Path) -> None:
     assert "flag" in text
 
 
+def test_bash_runs_no_program_that_only_was_typed(project: Path) -> None:
+    (project / "ddpkit").write_text("#!/bin/sh\ntouch ran\n")
+    (project / "ddpkit").chmod(0o755)
+    typed = "source <(ddpkit completion bash)\n./ddpkit sta\t --explain-nothing\x15echo done\nexit\n"
+    text = said(["script", "-qec", "bash --norc --noprofile -i", "/dev/null"], project, typed)
+    assert "done" in text
+    assert not (project / "ran").exists()
+
+
 SHELLS = {
     "zsh": """
     autoload -U compinit && compinit -u -D; eval "$(ddpkit completion zsh)"

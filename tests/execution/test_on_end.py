@@ -6,6 +6,7 @@ import io
 import json
 import os
 import queue
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -76,9 +77,20 @@ def test_a_command_that_fails_changes_no_exit_code(command: str, message: str, d
     done = ddpkit("launch", "-n", "1", "--", "job.py", env={"DDPKIT_ON_END": command})
     assert done.returncode == 0
     assert message in done.stderr
-    last = done.stderr.splitlines()[-1]
-    assert last.startswith("hint: cd ")
-    assert last.endswith("/run.json")
+    *_, note, hint = done.stderr.splitlines()
+    assert re.fullmatch(r"hint: cat \S+/logs/\S+/on_end\.log", hint)
+    assert command not in note + hint  # it can have a secret
+
+
+def test_the_command_is_no_argument_of_a_process(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
+    """Every user of a machine sees those, and the command can have a secret."""
+    script("")
+    shows = "cat /proc/$$/cmdline; env; echo $# # hooks/SECRETWORD"
+    assert ddpkit("launch", "-n", "1", "--", "job.py", env={"DDPKIT_ON_END": shows}).returncode == 0
+    (log,) = tmp_path.glob("logs/*/on_end.log")
+    assert "eval" in log.read_text()
+    assert log.read_text().endswith("\n0\n")
+    assert "SECRETWORD" not in log.read_text().replace(f"DDPKIT_ON_END={shows}", "")
 
 
 def test_a_signal_ends_the_command(start: Callable[..., Command], script: SCRIPT, tmp_path: Path) -> None:

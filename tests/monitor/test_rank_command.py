@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,7 +25,7 @@ from terminal import Terminal
 from ddpkit.errors import DdpkitError
 from ddpkit.launchers.shell import join
 from ddpkit.monitor.rank_command import forward_port, listen, relay_words
-from ddpkit.monitor.server import MonitorServer
+from ddpkit.monitor.server import MonitorServer, Watching
 from ddpkit.node import at_rank, debugpy_attach, relay
 from ddpkit.node.relay import READY, Relay
 from ddpkit.run.launcher_process import process_start
@@ -265,6 +265,30 @@ def test_another_user_of_this_host_has_no_part_in_a_forwarded_port(waits: Comman
 
 
 @needs_users
+def test_nothing_is_taken_of_another_user_who_has_closed_already(waits: Command, start: START) -> None:
+    came: list[bytes] = []
+
+    def serve(server: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                with server.accept()[0] as end:
+                    came.append(end.recv(99))
+                    end.sendall(b"taken")
+
+    with socket.create_server(("127.0.0.1", 0)) as there:
+        threading.Thread(target=serve, args=(there,), daemon=True).start()
+        port, local = there.getsockname()[1], find_port()
+        start("forward", str(port), "--local-port", str(local)).wait_for("Ctrl-C ends it")
+        sends = (
+            "import socket\nfor _ in range(20):\n    "
+            f"with socket.create_connection(('127.0.0.1', {local})) as end:\n        end.sendall(b'evil')"
+        )
+        subprocess.run(["/usr/bin/python3", "-c", sends], user=OTHER, cwd="/", timeout=PATIENCE, check=False)
+        assert exchange(local, b"data") == b"taken"
+    assert b"evil" not in b"".join(came)
+
+
+@needs_users
 @alone
 @pytest.mark.parametrize("command", ["forward", "debug"])
 def test_nothing_is_sent_to_the_server_of_another_user(
@@ -349,7 +373,7 @@ def test_no_hang_is_seen_while_a_rank_is_debugged(tmp_path: Path) -> None:
     launcher: Any = SimpleNamespace(folder=tmp_path, nodes=[SimpleNamespace(running={0}, ended=True)], deadline=None)
     launcher.is_asking = True  # the rank with standard input waits at a prompt
     server = MonitorServer(launcher)
-    server.watch(0.0, "end")
+    server.watch(Watching(hang_action="end"))
     server.turn()
     assert server.idle
     launcher.is_asking = False

@@ -146,6 +146,18 @@ def test_a_file_of_something_else_is_a_warning_and_stays(text: str, tmp_path: Pa
     assert file.read_text() == text
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a link away")
+def test_nothing_is_written_through_a_link_of_another_user(tmp_path: Path) -> None:
+    (tmp_path / "aliases").touch()
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o1777)
+    link = tmp_path / "shared/bad.json"
+    link.symlink_to(tmp_path / "aliases")
+    os.lchown(link, 65534, 65534)
+    assert f"put the link {link}" in bad_nodes.remember(str(link), node("node2"), NOW)
+    assert not (tmp_path / "aliases").read_text()
+
+
 def test_a_link_to_the_list_of_a_team_stays_a_link(tmp_path: Path) -> None:
     team = tmp_path / "team"
     team.mkdir()

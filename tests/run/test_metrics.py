@@ -31,6 +31,29 @@ def test_the_newest_file_near_the_working_folder(tmp_path: Path) -> None:
     assert metrics.find(tmp_path, ("train.py",), START) == deep
 
 
+def test_only_records_are_kept_and_nothing_through_a_link_of_another_user(tmp_path: Path) -> None:
+    """The run's directory can be read by others."""
+    mine = write(tmp_path / "metrics.jsonl", 1, 2)
+    with mine.open("a") as file:
+        file.write("a secret\n")
+    mine.chmod(0o600)
+    (tmp_path / "run").mkdir()
+    kept = metrics.keep(mine, tmp_path / "run")
+    assert kept is not None
+    assert [json.loads(line)["step"] for line in kept.read_text().splitlines()] == [1, 2]
+    assert kept.stat().st_mode & 0o777 == 0o600
+    if os.geteuid() != 0:
+        return  # only root can give a link away
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o1777)
+    link = tmp_path / "shared/metrics.jsonl"
+    link.symlink_to(mine)
+    os.lchown(link, 65534, 65534)
+    (tmp_path / "other").mkdir()
+    assert metrics.keep(link, tmp_path / "other") is None
+    assert metrics.read(link) == []
+
+
 def test_the_file_that_the_command_names_wins(tmp_path: Path) -> None:
     mine = write(tmp_path / "mine/metrics.jsonl", 1)
     write(tmp_path / "others/metrics.jsonl", 1, when=START + 50)

@@ -84,8 +84,8 @@ def test_nobody_else_can_write_to_it(ddpkit: DDPKIT, script: SCRIPT, tmp_path: P
     "name",
     [
         "checkpoint.pt", "metrics.jsonl", "model.safetensors", "samples", "rank_0.pt", "rank_x.log", "train.log",
-        "run.json.bak", "attempt-", "attempt-1.tar", "slurm.out", "dump-mine", "jobs.sbatch", ".env", ".run.json.swp",
-        "all.log.1", "rank_1.from_.log", "hosts.txt", "logs", "stage.py", "events.out.tfevents.1",
+        "run.json.bak", "attempt-", "attempt-1.tar", "slurm.out", "dump-mine", "jobs.sbatch", "job.pt", ".env",
+        ".run.json.swp", "all.log.1", "rank_1.from_.log", "hosts.txt", "logs", "stage.py", "events.out.tfevents.1",
     ],
 )  # fmt: skip
 def test_names_of_a_script(name: str, tmp_path: Path) -> None:
@@ -104,7 +104,16 @@ def test_names_of_a_script(name: str, tmp_path: Path) -> None:
 def test_names_of_ddpkit(name: str, tmp_path: Path) -> None:
     (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / name).touch()
+    if name.startswith("stage/"):
+        (tmp_path / "stage/stage_task.py").touch()
     assert run_files.others(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["stage/data-abc.tar", "stage/config.json", "preload/spec.json", "call/value.1"])
+def test_a_directory_with_a_name_of_ddpkits_and_without_its_programs(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).parent.mkdir()
+    (tmp_path / name).touch()
+    assert run_files.others(tmp_path) == [name.partition("/")[0]]
 
 
 def test_the_test_of_a_suspect_is_a_run_of_its_own(tmp_path: Path) -> None:
