@@ -790,7 +790,7 @@ class Slurm(Contained):
         place, _, sent = self.signal.rpartition(":")
         if "B" in place.upper():
             what = f"--signal {self.signal}: with B: the job's script gets the signal, and no rank; the job ends"
-            raise UsageError(what, f"--signal {sent}, which the ranks get")
+            raise UsageError(what, f"--signal {sent}: the ranks get it")
         more = {
             "output": self._log(job).replace("{job}", "%A_%a" if self.array else "%j"),
             # After a requeue the job goes on in the same file.
