@@ -18,12 +18,12 @@ import rooms
 Run = Callable[[Sequence[str]], "subprocess.CompletedProcess[str]"]  # a whole command, where the error was printed
 DRY = ("launch", "test", "bench", "stop", "rm")  # commands with --dry-run
 LOOKS = ("status", "logs", "ps", "explain", "backends", "env", "nodes", "timeline")
-PROGRAMS = ("ls", "command", "cat", "grep", "stat", "id", "df", "getent", "ssh-keygen", "git")  # they change nothing
-PROGRAMS += ("sinfo", "squeue", "ss", "ps")
+# They only look.
+PROGRAMS = frozenset("ls command cat grep stat id df getent ssh-keygen git sinfo squeue ss ps".split())
 # Errors of a command that was never one. Others say what the directory or the machine lacks.
 REFUSED = ("option ", "ddpkit ", "backend local runs on this machine only", "--")
 _PLACEHOLDER = re.compile(r"\b(?!DDPKIT|CUDA|SLURM|PATH=)[A-Z]{3,}\b|\.\.\.")
-_END = re.compile(r"; |, (?:or|with|and|as|if|in|ddpkit) ?|: ddpkit | lists | shows ")  # of the first command
+_END = re.compile(r"; |, (?:or|with|and|as|if|in|which|ddpkit) ?|: ddpkit | lists | shows ")  # of the first command
 # A hint may not have these, in whatever words: they delete, overwrite or end what is the user's.
 DESTROYS = re.compile(
     r"(?:^|[;&|`(]|: |sudo |xargs |-exec )\s*"

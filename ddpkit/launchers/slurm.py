@@ -64,8 +64,8 @@ _DEVICES = """\
 CUDA_VISIBLE_DEVICES=$(echo "$CUDA_VISIBLE_DEVICES" | cut -d , -f {first}-{last}); export CUDA_VISIBLE_DEVICES
 """
 # Variables that SLURM sets in each task anew; and what would choose the script's own programs, and what they load.
-_OF_TASK = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK")
-_OF_TASK += ("PATH", "LD_LIBRARY_PATH", "LD_PRELOAD")
+_DEVICE_LISTS = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK")
+_OF_TASK = (*_DEVICE_LISTS, "PATH", "LD_LIBRARY_PATH", "LD_PRELOAD")
 
 # As torchrun sets it: restarts before this start, by --retries or a requeue.
 _RESTARTS = """
@@ -796,7 +796,7 @@ class Slurm(Contained):
         place, _, sent = self.signal.rpartition(":")
         if "B" in place.upper():
             what = f"--signal {self.signal}: with B: the job's script gets the signal, and no rank; the job ends"
-            raise UsageError(what, f"--signal {sent}, which the ranks get")
+            raise UsageError(what, f"--signal {sent}: the ranks get it")
         more = {
             "output": self._log(job).replace("{job}", "%A_%a" if self.array else "%j"),
             # After a requeue the job goes on in the same file.
@@ -890,7 +890,7 @@ def _devices(job: Job) -> str:
     if job.gpus is not None:
         text = _DEVICES.format(first=job.gpus.start + 1, last=job.gpus.stop)
         text = text if job.gpus else "export CUDA_VISIBLE_DEVICES=\n"
-    for name in (name for name in _OF_TASK if name in job.env):
+    for name in (name for name in job.env if name in _OF_TASK):
         value = job.env[name]
         if isinstance(value, Secret):  # as every value of this shell: devices and directories are none
             value = value.reveal()
