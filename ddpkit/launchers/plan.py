@@ -495,8 +495,8 @@ def with_stdin(plan: Plan, rank: int | None) -> Plan:
         return plan
     front = f"--stdin {rank}"
     if any(step.scheduled for step in plan.steps):
-        what = f"{front}: SLURM starts these ranks, and passes no input on"
-        raise UsageError(what, f"ddpkit hold -b {plan.backend}, then this command in its project")
+        what = f"{front}: a scheduler starts these ranks, and passes no input on. Ranks in a hold can have it"
+        raise UsageError(what, f"ddpkit hold -b {plan.backend}" if plan.backend.startswith("slurm") else "add -b ssh")
     if not rank < plan.world_size:
         raise UsageError(f"{front}: the ranks of this launch are 0 to {plan.world_size - 1}", "add --stdin 0")
     step = next((step for step in plan.steps if rank in step.ranks), plan.steps[0])
