@@ -25,7 +25,7 @@ from terminal import Terminal
 from ddpkit.errors import DdpkitError
 from ddpkit.launchers.shell import join
 from ddpkit.monitor.rank_command import forward_port, listen, relay_words
-from ddpkit.monitor.server import MonitorServer
+from ddpkit.monitor.server import MonitorServer, Watching
 from ddpkit.node import at_rank, debugpy_attach
 from ddpkit.node.relay import READY, Relay
 from ddpkit.run.launcher_process import process_start
@@ -318,7 +318,7 @@ def test_a_python_that_no_pdb_attaches_to(waits: Command, ddpkit: DDPKIT) -> Non
 def test_no_hang_is_seen_while_a_rank_is_debugged(tmp_path: Path) -> None:
     launcher: Any = SimpleNamespace(folder=tmp_path, nodes=[SimpleNamespace(running={0}, ended=True)], deadline=None)
     server = MonitorServer(launcher)
-    server.watch(0.0, "end")
+    server.watch(Watching(hang_action="end"))
     request = tmp_path / "debug.1.ask"
     request.write_text(json.dumps({"pid": os.getpid(), "start": process_start(os.getpid())}))
     server.turn()
