@@ -24,8 +24,9 @@ FILE, MOST_BYTES = "speeds.json", 1 << 20
 MOST, KEPT = 512, 8  # series of values; values of each, the newest
 FEWEST = 2  # earlier values, before a new one is compared with them
 NAMED = 4  # hosts of a series: of more, their number
-Name = Annotated[str, Between(0, 300)]
-Took = Annotated[float, Between(1e-9, 1e9)]
+MOST_TEXT, LEAST, LONGEST = 300, 1e-9, 1e9  # characters of a name; seconds
+Name = Annotated[str, Between(0, MOST_TEXT)]
+Took = Annotated[float, Between(LEAST, LONGEST)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +41,11 @@ class Speed:
     @property
     def key(self) -> tuple[str, str, str]:
         return self.host, self.device, self.what
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether the file takes it: a node can report anything."""
+        return max(map(len, self.key)) <= MOST_TEXT and all(LEAST <= each <= LONGEST for each in self.seconds)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +111,7 @@ def read() -> tuple[Speed, ...]:
 
 def remember(new: Sequence[Speed]) -> list[Past]:
     """Add speeds to the file. Returns each beside its past. Of two programs that write at once, one is forgotten."""
+    new = [each for each in new if each.is_sound]
     if not new:
         return []
     known = read()
@@ -120,5 +127,5 @@ def remember(new: Sequence[Speed]) -> list[Past]:
 def remember_step(run: Run, times: TimelineFile | None) -> str:
     """Remember the time of a step of a run. Returns it beside that of earlier runs, if it is slower; else nothing."""
     step = step_of(run, times)
-    past = remember([step])[0] if step is not None else None
-    return past.describe("a step of this command on these hosts") if past and past.is_slower(STANDS_OUT) else ""
+    slower = [past for past in remember([step] if step else []) if past.is_slower(STANDS_OUT)]
+    return slower[0].describe("a step of this command on these hosts") if slower else ""

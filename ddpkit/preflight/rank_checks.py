@@ -230,17 +230,18 @@ def check_refusal(words: str, hint: str) -> Check:
 
 def speeds(run: ProgramRun, where: Mapping[int, str]) -> list[Speed]:
     """Return what each host's slowest rank took for a matrix product and a copy."""
-    devices = {event["rank"]: event["device"] for event in run.reports}
+    hosts = {str(rank): host for rank, host in where.items()}
+    devices = {str(event["rank"]): event["device"] for event in run.reports}
     done = next((event.get("done") or {} for event in run.stages if event["stage"] == "speed"), {})
     slowest: dict[tuple[str, str, str], float] = {}
     for rank, figures in done.items():
         for words, seconds in ((GEMM, figures.get("gemm", 0.0)), ("a copy", figures.get("copy", 0.0))):
-            key = where.get(int(rank), ""), devices.get(int(rank), ""), words
+            key = hosts.get(rank, ""), devices.get(rank, ""), words
             slowest[key] = max(slowest.get(key, 0.0), seconds)
     return [
         Speed(host=host, device=device, what=words, seconds=(seconds,))
         for (host, device, words), seconds in slowest.items()
-        if host and 0 < seconds < 1e9
+        if host
     ]
 
 

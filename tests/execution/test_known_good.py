@@ -88,6 +88,13 @@ def test_nobody_elses_file_is_read(what: str, file: Path, tmp_path: Path) -> Non
         assert "[1.0]" in (tmp_path / "mine").read_text()
 
 
+@pytest.mark.parametrize("new", [took(float("nan")), took(0.0), took(1e12), took(1.0, device="x" * 301)])
+def test_what_a_node_invents_is_not_kept(new: Speed, file: Path) -> None:
+    known_good.remember([took(1.0)])
+    assert known_good.remember([new]) == []
+    assert known_good.read() == (took(1.0),)
+
+
 def make_faster(file: Path) -> None:
     """Let everything have taken a tenth of the time, twice."""
     speeds: dict[str, list[dict[str, Any]]] = json.loads(file.read_text())
