@@ -480,7 +480,7 @@ def test_a_line_that_no_entry_knows_is_quoted_beside_a_summary(above: str, below
     assert first is not None
     assert first.text == below.strip()
     quoted = next(line for line in above.splitlines() if not line.startswith(("step", "lost")))
-    assert first.cause.endswith(f". The log says above: {' '.join(quoted.split())}")
+    assert first.cause.endswith(f". The log says above: {quoted}")
     alone = of("step 3 loss 0.2\n" + below).first
     assert alone is not None
     assert "The log says above" not in alone.cause
