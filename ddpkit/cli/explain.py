@@ -41,6 +41,7 @@ if TYPE_CHECKING:  # a command imports what it needs when it runs
 MOST = 2 << 30  # bytes of a stream that are read
 HEAD = 4096  # bytes that show what a file is
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+MOST_UTF_16 = 4 << 20  # bytes of such a text
 _TEXT_BYTES = bytes((7, 8, 9, 10, 12, 13, 27, *range(32, 127), *range(128, 256)))
 LISTED = 8  # consequences, one line each
 ALTERNATIVES = 3  # other causes and warnings
@@ -284,7 +285,7 @@ def _read_file(file: BinaryIO, name: str, size: int = 0) -> LogText:
     head = file.read(HEAD)
     _refuse_other(head, name)
     if head[:2] in _UTF_16:
-        return LogText((head + file.read(read.SHORT - HEAD)).decode("utf-16", "replace"))
+        return LogText((head + file.read(MOST_UTF_16 - HEAD)).decode("utf-16", "replace"))
     if not size:
         return _of_blocks(chain([head], read.blocks_of(file)), name)
     file.seek(0)

@@ -56,6 +56,7 @@ LEAST_QUOTED = 200  # characters of a match that are shown
 BEGIN_QUOTED = 100  # and at most so many at the beginning of a long line
 BEFORE_QUOTED = 20  # and characters before it, of a long line
 PROSE_WORDS = 5  # above a failure in its line: a sentence that speaks of it
+HOST_LINES = 5000  # lines that are searched for hosts
 _TRACEBACK_WORDS = frozenset(("traceback", "cause", "exitcode"))
 _PROSE = re.compile(r"(?<!\S)[A-Za-z']+[,.:]?(?=\s)")
 _JOB = re.compile(r"\b(?:JOB|STEP|StepId=|JobId=|[Jj]ob(?: allocation)?) ?(\d{2,})\b")
@@ -75,6 +76,7 @@ _END_BY_SIGNAL = re.compile(r"\b(?:death|closing) signal\b")
 _WITHOUT_REASON = re.compile(
     r"\bray::\S+ ?\(pid=\d+, ip=|^\w+: Caught \w+ in |^AttributeError: _(?:pkg_info|_?dep_map|\w+__dep_map)$"
 )
+_ENDS_MESSAGE = re.compile(r'^\s*File "|Traceback \(most|^(?:\w+\.)*\w*(?:Error|Exception)\b|^[\[+$#]')
 MAX_WRAPPED = 12  # lines of one message
 
 
@@ -179,8 +181,30 @@ class LogReader:
         known = self._instead(OWN, origin.number, origin.words, {}, trace)
         if known:
             self._add_entry(origin.number, known, trace)
-        else:
+        elif not self._add_wrapped(trace):
             self._add_exception(trace, origin, kind="generic" if _WITHOUT_REASON.search(origin.words) else kind)
+
+    def _add_wrapped(self, trace: Traceback) -> bool:
+        """Add the entry for a message that a terminal, a mail or the package rich has broken into several lines."""
+        index = trace.origin().number
+        first = visible_line(self.lines[index])
+        message, ends = split_prefix(first).text.rstrip(), []
+        label = first.removesuffix(message)
+        for line in map(visible_line, self.lines[index + 1 : index + MAX_WRAPPED]):
+            text = line.removeprefix(label)
+            if not text.strip() or split_prefix(text).text != text or _ENDS_MESSAGE.search(text):
+                break
+            ends.append(len(message))
+            message += f" {text.strip()}"
+        found = next(iter(known_failures().matches(message, self._is_fulfilled) if ends else ()), None)
+        if found is None or found.entry.kind == "noise":
+            return False
+        # The end of a long command, as `died with <Signals.SIGKILL: 9>`, stands in the last of its lines.
+        if found.entry.kind != "death" and not any(found.start < end < found.end for end in ends):
+            return False
+        whole = next((end for end in ends if end >= found.end), len(message))
+        self._add_entry(index, found, trace, message[:whole])
+        return True
 
     def _as_ended_by_srun(self, match: LogMatch) -> LogMatch:
         """Return the death of a task that srun killed as a consequence."""
@@ -218,6 +242,8 @@ class LogReader:
 
     def _is_fulfilled(self, match: Match) -> bool:
         """Whether the log holds the text and the hosts without which the entry is not meant."""
+        if match.entry.hosts > 1 and len(self._hosts) < match.entry.hosts:
+            return False
         if not match.entry.needs:
             return True
         return self._holds(needed(match.entry, match.values), match.entry.origin)
@@ -235,6 +261,11 @@ class LogReader:
         if not text or not self._holds(text, match.entry.origin):
             return False
         return match.entry.kind == "hint" or bool(find(text, self.lines[index + 1 :], match.entry.origin))
+
+    @cached_property
+    def _hosts(self) -> set[str]:
+        """The hosts that print in this log."""
+        return {host for line in self.lines[:HOST_LINES] if line and (host := speaker_of_line(line).host)}
 
     def _context(self, index: int, match: Match) -> dict[str, str]:
         """Return values from the nearest line above a match, or else below it, that has its context."""
@@ -274,7 +305,7 @@ class LogReader:
             used.update(inside)
             if best is None:
                 self._add_own(trace)
-            else:
+            elif best != trace.origin().number or not self._add_wrapped(trace):
                 self._add_entry(best, self._replaced(by_line[best], best, trace), trace)
         for index, match in by_line.items():
             if index not in used and match.entry.kind != "noise":
@@ -365,8 +396,9 @@ class LogReader:
             prefixed.when,
         )
 
-    def _add_entry(self, index: int, match: Match, trace: Traceback | None = None) -> None:
-        entry, line = match.entry, visible_line(self.lines[index])
+    def _add_entry(self, index: int, match: Match, trace: Traceback | None = None, message: str = "") -> None:
+        """Add an entry. `message`: the text of its line with those that it was broken into."""
+        entry, line = match.entry, message or visible_line(self.lines[index])
         speaker, when = self._speaker(index, trace.speaker if trace else None)
         speaker, values = self._known_of(index, match, trace, speaker)
         event = LogMatch(

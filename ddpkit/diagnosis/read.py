@@ -15,7 +15,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
-from itertools import chain
+from itertools import chain, groupby
 from typing import BinaryIO
 
 from ddpkit.diagnosis.line_prefixes import cut_line, strip_escapes
@@ -244,6 +244,7 @@ _NO_HOST = re.compile(
 # A bar of progress has no line end: an error of torch's C++ follows on its line.
 _BAR = re.compile(r"%\||/s\b|s/it\b")
 _GLUED = re.compile(r"(?:\[rank\d+\]:)?\[[EW](?: |\d{3,4} [\d:.]+ (?:\d+ )?)\w+\.cpp:\d+\]")
+_QUOTE = re.compile(r"^(?:>(?!>| /)(?: |$))+")
 MAX_PACKED = 1 << 16  # characters of a line that can hold several
 
 
@@ -259,7 +260,7 @@ def plain_lines(text: str) -> tuple[list[str], list[int]]:
         lines, numbers = _unglued(lines, numbers)
     if "NVRM: " in text:
         lines = _joined(lines)
-    return _with_hosts(list(map(cut_line, lines))), numbers
+    return _with_hosts(_as_posted(list(map(cut_line, lines)))), numbers
 
 
 # Web pages and word processors show these in place of what the program printed.
@@ -305,6 +306,24 @@ def _joined(lines: Sequence[str]) -> list[str]:
         else:
             first = index if "NVRM: " in line else -1
     return joined
+
+
+def _as_posted(lines: list[str]) -> list[str]:
+    """Remove what a page or a mail puts before each line: quotation marks, and indentation."""
+    lines = [_QUOTE.sub("", line.strip("`") if line.startswith("`") else line) for line in lines]
+    return [line for block in _blocks(lines) for line in _without_margin(block)]
+
+
+def _blocks(lines: Iterable[str]) -> Iterator[list[str]]:
+    """Yield the lines between blank ones."""
+    for _, block in groupby(lines, key=lambda line: not line.strip()):
+        yield list(block)
+
+
+def _without_margin(lines: list[str]) -> list[str]:
+    """Remove the indentation that all lines have."""
+    margin = min(len(line) - len(line.lstrip(" ")) for line in lines)
+    return [line[margin:] for line in lines] if margin else lines
 
 
 def _with_hosts(lines: list[str]) -> list[str]:

@@ -279,6 +279,8 @@ def _after(text_of: Callable[[int], str | None], index: int, trace: Traceback) -
             blanks += 1
             if blanks > 2:
                 break
+        elif "RayTaskError" in trace.raised[-1].kind and _error(text, adjacent=False):
+            return "nested", at
         elif (
             HEADER in text or message_lines >= MAX_MESSAGE_LINES or _error(text, adjacent=False) or _LOGGED.match(text)
         ):

@@ -303,21 +303,6 @@ def test_an_exception_without_its_traceback() -> None:
     assert of("MeanSquaredError: 0.25\n").first is None
 
 
-def test_exception_groups() -> None:
-    text = (
-        "  + Exception Group Traceback (most recent call last):\n"
-        '  |   File "t.py", line 1, in <module>\n  |     raise ExceptionGroup("two", errors)\n'
-        "  | ExceptionGroup: two (2 sub-exceptions)\n"
-        "  +-+---------------- 1 ----------------\n"
-        '    | Traceback (most recent call last):\n    |   File "t.py", line 7, in f\n    |     raise OSError(5)\n'
-        "    | OSError: five\n"
-        "    +---------------- 2 ----------------\n    | TypeError: six\n    +------------------------------------\n"
-    )
-    first = of(text).first
-    assert first is not None
-    assert "OSError: five at t.py:7 in f" in first.cause
-
-
 def test_the_scripts_own_syntax_error() -> None:
     text = '[rank2]:   File "/home/me/train.py", line 3\n[rank2]:     def f(\n[rank2]:          ^\n'
     first = of(text + "[rank2]: SyntaxError: '(' was never closed\n").first
@@ -485,11 +470,14 @@ def test_a_mistyped_option_is_not_about_the_local_rank() -> None:
 
 def test_logs_that_cannot_be_read(ddpkit: DDPKIT, tmp_path: Path) -> None:
     (tmp_path / "empty.log").touch()
+    (tmp_path / "blank.log").write_text(" " * 9000)
+    (tmp_path / "late.log").write_text(" " * 9000 + "\nValueError: bad batch 7\n")
     (tmp_path / "core").write_bytes(b"\x7fELF\x02\x01\x00\x00" * 100)
     (tmp_path / "old.log.gz").write_bytes(b"\x1f\x8b\x08\x00" + b"x" * 100)
     (tmp_path / "folder").mkdir()
     for name, words in (
         ("empty.log", "is empty"),
+        ("blank.log", "has only blank lines"),
         ("core", "is not text"),
         ("old.log.gz", "is compressed"),
         ("folder", "holds no log"),
@@ -500,6 +488,7 @@ def test_logs_that_cannot_be_read(ddpkit: DDPKIT, tmp_path: Path) -> None:
         assert words in done.stderr
         assert "hint: " in done.stderr
     assert ddpkit("explain").returncode == 121
+    assert "ValueError: bad batch 7" in ddpkit("explain", str(tmp_path / "late.log")).stdout
 
 
 def test_a_folder_and_several_files(ddpkit: DDPKIT, tmp_path: Path) -> None:

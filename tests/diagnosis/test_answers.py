@@ -146,19 +146,6 @@ def test_versions_of_nccl_come_before_its_interface() -> None:
     assert first.id == "nccl-interface-missing"
 
 
-def test_versions_of_nccl_that_differ_are_shown() -> None:
-    internal = "ncclInternalError: Internal check failed.\n"
-    for error in (ADDRESS.format(0), internal):
-        one, other = (VERSION.format(each) for each in ("2.21.5", "2.26.2"))
-        result = analyze_log([("node1.log", one), ("node2.log", other + error)])
-        assert result.first is not None
-        assert result.first.id == "nccl-mismatch"
-        assert result.first.cause.startswith("this log shows NCCL 2.21.5 and 2.26.2: ")
-    first = of(VERSION.format("2.21.5") + internal).first
-    assert first is not None
-    assert first.id == "nccl-error"
-
-
 def test_a_name_that_is_not_known_yet_is_normal_at_first() -> None:
     warning = (
         "[W socket.cpp:697] [c10d] The IPv6 network addresses of (job-0.job, 29500) cannot be retrieved "
@@ -199,18 +186,6 @@ def test_collectives_before_a_timeout_show_that_data_passes() -> None:
     assert "4012 collectives had completed before: data does pass" in late.cause
     assert early is not None
     assert "had completed before" not in early.cause
-
-
-@pytest.mark.parametrize(
-    ("number", "expected"), [(513, "collective-timeout"), (514, "collectives-out-of-step")], ids=["one", "two"]
-)
-def test_a_rank_that_is_two_collectives_behind_is_in_another(number: int, expected: str) -> None:
-    """One behind, it may only wait for the result of the collective that the others have completed."""
-    first = of(waiting(0, "ALLREDUCE") + waiting(1, "ALLREDUCE", number=number)).first
-    assert first is not None
-    assert first.id == expected
-    told = f"rank 0 in ALLREDUCE with the lowest SeqNum, 512, and rank 1 in ALLREDUCE with {number}" in first.cause
-    assert told == (expected == "collectives-out-of-step")
 
 
 def test_ranks_that_wait_in_different_collectives() -> None:
@@ -482,3 +457,43 @@ def test_advice_that_an_entry_has_is_not_repeated() -> None:
     )
     assert first.first is not None
     assert "own message" not in first.first.cause
+
+
+SUMMARY_OF_PDSH = "pdsh@head: node3: ssh exited with exit code 255\n"
+
+
+@pytest.mark.parametrize(
+    ("above", "below"),
+    [
+        ("OpenSSL version mismatch. Built against 30000020, you have 30200010\nlost connection\n", SUMMARY_OF_PDSH),
+        ("step 3 loss 0.2\nPassword change required but no TTY available.\n", SUMMARY_OF_PDSH),
+        (
+            "srun: error: Job step's --cpus-per-task value exceeds that of job (16 > 8). Job step may never run.\n",
+            "srun: error: Unable to create step for job 7: Job/step already completing or completed\n",
+        ),
+        ("make: *** No rule to make target 'train-8b'.  Stop.\n", "ERROR: Job 1 failed with return code list: [2]\n"),
+    ],
+    ids=["ssh", "password", "srun", "make"],
+)
+def test_a_line_that_no_entry_knows_is_quoted_beside_a_summary(above: str, below: str) -> None:
+    first = of(above + below).first
+    assert first is not None
+    assert first.text == below.strip()
+    quoted = next(line for line in above.splitlines() if not line.startswith(("step", "lost")))
+    assert first.cause.endswith(f". The log says above: {quoted}")
+    alone = of("step 3 loss 0.2\n" + below).first
+    assert alone is not None
+    assert "The log says above" not in alone.cause
+
+
+def test_further_lines_of_a_message_are_quoted() -> None:
+    frame = 'Traceback (most recent call last):\n  File "/w/train.py", line 9, in main\n    check(config)\n'
+    colon = of(frame + "ValueError: these values do not fit:\n  width of 3 for 4 heads\n").first
+    assert colon is not None
+    assert "these values do not fit: width of 3 for 4 heads at /w/train.py:9" in colon.cause
+    advice = of(frame + "ValueError: heads 4\nwidth 3\nPlease set --heads to 3 or 1\n").first
+    assert advice is not None
+    assert advice.cause.endswith("at /w/train.py:9 in main. It says: Please set --heads to 3 or 1")
+    wrong = of("Error: No such option: --batchsize Did you mean --batch-size?\n").first
+    assert wrong is not None
+    assert "Did you mean --batch-size" in wrong.cause

@@ -73,16 +73,6 @@ def test_a_label_does_not_take_a_tracebacks_indentation(name: str) -> None:
     assert (first.speaker.rank, first.speaker.host) == (rank, host)
 
 
-def test_a_traceback_that_was_pasted_as_one_line() -> None:
-    flat = " ".join(line.strip() for line in TRACE.splitlines())
-    for text in (flat, f"[rank3]: {flat}", "[rank3]: " + " [rank3]: ".join(map(str.strip, TRACE.splitlines()))):
-        first = of(f"starting\n{text}\nbye\n").first
-        assert first is not None
-        assert first.number == 2
-        assert "bad batch 7 at /home/me/train.py:33 in main" in first.cause
-        assert first.speaker.rank == (3 if "rank3" in text else None)
-
-
 def test_a_long_line_is_quoted_around_its_error() -> None:
     first = of(
         f"{'#' * 900} slurmstepd: error: *** JOB 17 ON node1 CANCELLED AT 2024-05-01T10 DUE TO TIME LIMIT ***\n"
@@ -307,16 +297,10 @@ def test_blanks_behind_a_line_do_not_hide_it() -> None:
     assert first.id == "device-assert"
 
 
-def numbered(text: str) -> str:
-    return "\n".join(f"{number:4d}  {line}" for number, line in enumerate(text.split("\n"), 1))
-
-
 # How a page or a viewer shows a log.
 POSTS: dict[str, Callable[[str], str]] = {
     "quoted": lambda text: "I get this:\n\n" + "".join(f"> {line}\n" for line in text.split("\n")) + "\nWhy?\n",
     "indented": lambda text: "I get this:\n\n" + "".join(f"    {line}\n" for line in text.split("\n")) + "\nWhy?\n",
-    "numbered": numbered,
-    "docker build": lambda text: "\n".join(f"#12 {3.1 + i:.3f} {line}" for i, line in enumerate(text.split("\n"))),
     "ticks": lambda text: "\n".join(f"`{line}`" for line in text.split("\n")),
 }
 POSTED = TRACE.replace("ValueError: bad batch 7", "RuntimeError: CUDA error: invalid device ordinal") + (

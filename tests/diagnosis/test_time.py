@@ -166,8 +166,20 @@ def test_of_a_long_log_rare_lines_and_the_ends_of_each_form_stay(monkeypatch: py
     assert [lines[number - 1].decode() for number in text.numbers] == kept
     assert 9_001 in text.numbers
     assert text.numbers[:500] == list(range(1, 501)) or list(text.numbers[:500]) == list(range(1, 501))
-    assert list(text.numbers[-2000:]) == list(range(18_001, 20_001))
+    assert list(text.numbers[-500:]) == list(range(19_501, 20_001))
     assert text.left_out == 20_000 - len(kept)
+
+
+def test_of_very_many_lines_in_a_block_the_rare_ones_and_the_last_ones_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read, "SHORT", 1000)
+    lines = [b""] * 400_000
+    lines[300_000] = b"RuntimeError: the one"
+    text = read.condense(b"\n".join(lines[at : at + 100_000]) + b"\n" for at in range(0, 400_000, 100_000))
+    assert text.numbers is not None
+    assert 300_001 in text.numbers
+    assert list(text.numbers[-500:]) == list(range(399_501, 400_001))
+    assert len(text.numbers) + text.left_out == 400_000
+    assert len(text.numbers) < 5000
 
 
 def test_lines_without_a_common_form_stay_at_the_begin_and_the_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,6 +68,7 @@ class Entry:
     patterns: tuple[str, ...] = ()  # empty: nothing is printed; a check detects it
     needs: str = ""
     context: str = ""
+    hosts: int = 1
     branches: tuple[tuple[str, str], ...] = ()
     overcome_by: str = ""
     doubtful: bool = False  # also printed by healthy runs: outside of a traceback, other causes take precedence
