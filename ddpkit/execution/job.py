@@ -68,7 +68,11 @@ def local_job(settings: LaunchSettings, backend: Launcher) -> Job:
     settings = without_python(settings)
     workdir = local_workdir(settings)
     if not workdir.is_dir():
-        raise UsageError(f"working directory {workdir} not found", f"mkdir -p {quote(str(workdir))}")
+        user = settings.workdir.partition("/")[0]  # no hint makes a directory of the name ~user
+        hint = (
+            f"getent passwd {quote(user[1:])}" if user[:1] == "~" and user != "~" else f"mkdir -p {quote(str(workdir))}"
+        )
+        raise UsageError(f"working directory {workdir} not found", hint)
     command = settings.script
     image = str(getattr(backend, "container", ""))
     if (

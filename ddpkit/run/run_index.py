@@ -23,7 +23,7 @@ from ddpkit.files import adopt_directory, is_owned, make_directories, read_bound
 from ddpkit.launchers import typed_json
 from ddpkit.launchers.typed_json import FilePath, HostWord
 from ddpkit.run import record
-from ddpkit.run.launcher_process import is_alive, is_local, marker_of
+from ddpkit.run.launcher_process import is_alive, is_local, marker_of, place_problem
 from ddpkit.run.record import FILE, ExitCode, RecordError, Run, load, read_record
 from ddpkit.run.run_files import is_own, is_planted, is_private, is_replaceable, owner_of, read_private
 from ddpkit.run.state import EndState, Origin
@@ -195,7 +195,18 @@ def _entry(run_id: str) -> IndexEntry:
     except (FileNotFoundError, NotADirectoryError):
         return _missing(run_id, file, kept)
     except (OSError, RecordError) as error:
-        return _unreadable(run_id, file.folder, file.host, error)
+        if kept is None or not _is_replaced(folder, replace(kept, marker=file.marker)):
+            return _unreadable(run_id, file.folder, file.host, error)
+        run = replace(kept, folder=file.folder, origin=Origin.INDEX, marker=file.marker)
+        return IndexEntry(run_id=run_id, folder=file.folder, host=file.host, run=run)
+
+
+def _is_replaced(folder: Path, run: Run) -> bool:
+    """Tell whether others put something in the place of a run's directory: what it says is nothing of the run."""
+    try:
+        return folder.stat().st_uid != os.geteuid() or bool(place_problem(run))
+    except OSError:
+        return False
 
 
 def _read_file(path: Path) -> tuple[IndexFile, bool]:
@@ -262,9 +273,10 @@ def read_run(folder: Path) -> Run | None:
 def reload(run: Run) -> Run:
     """Read the record again. Where that is not possible, return the old one."""
     try:
-        return read_run(Path(run.folder)) or run
+        found = read_run(Path(run.folder))
     except RecordError:
         return run
+    return found if found and found.run_id == run.run_id else run
 
 
 def find_project(directory: Path) -> Path:

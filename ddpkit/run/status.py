@@ -42,7 +42,8 @@ class RunStatus:
 
 def command(verb: str, run: Run) -> str:
     """Return a command on this run that works on every host that sees its folder."""
-    return f"ddpkit {verb} {shlex.quote(run.folder) if os.path.lexists(run.folder) else run.run_id}"
+    there = os.path.lexists(run.folder) and not launcher_process.place_problem(run)
+    return f"ddpkit {verb} {shlex.quote(run.folder) if there else run.run_id}"
 
 
 def command_there(verb: str, run: Run, *, terminal: bool = False) -> str:

@@ -21,20 +21,22 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ddpkit.errors import LaunchError, UsageError, install, no_folder
-from ddpkit.files import remove_directory, remove_socket, write_atomically
-from ddpkit.node.supervision.scratch_dir import FOLDER, KIND, hold_new
+from ddpkit.files import make_directory, remove_directory, remove_socket, write_atomically
 from ddpkit.run.launcher_process import process_state
 from ddpkit.run.record import Run, Session
 from ddpkit.run.run_index import index_folder, read_run
 from ddpkit.run.state import Origin
 
 VARIABLE = "DDPKIT_DETACHED"  # in the launcher's environment: the folder where its answer is awaited
+KIND = "detach"  # of the directory in which the launcher gets its environment, for `ddpkit/node/owned.py`
+DAY = 86400.0  # seconds after which such a directory is one of a start that was killed
 PATIENCE = 30.0  # seconds for tmux itself, which needs milliseconds
 UNREAD = 60.0  # seconds for which a program that has ended is shown, if nobody reads what it said
 SILENCE = 8.0  # seconds after which a person is told that it is waited for, and again
@@ -69,9 +71,9 @@ def start_session(environ: Mapping[str, str], note: Callable[[str], None]) -> Ru
     # A hang-up is another matter: then nobody waits any more, and the run goes on.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
-        # Held while this process lives: what is left of one that was killed, the next launch sweeps.
-        folder = Path(FOLDER)
-        hold_new(FOLDER, KIND)
+        _sweep(Path(tempfile.gettempdir()))
+        folder = Path(tempfile.gettempdir(), f"ddpkit-{os.urandom(8).hex()}")
+        make_directory(str(folder), KIND)
     except OSError as error:
         raise no_folder(error) from None
     try:
@@ -82,6 +84,14 @@ def start_session(environ: Mapping[str, str], note: Callable[[str], None]) -> Ru
     finally:
         with suppress(OSError):
             remove_directory(str(folder), KIND)
+
+
+def _sweep(above: Path) -> None:
+    """Remove the directories of starts that were killed."""
+    for folder in above.glob(f"ddpkit-{'[0-9a-f]' * 16}"):
+        with suppress(OSError):
+            if time.time() > folder.lstat().st_mtime + DAY:
+                remove_directory(str(folder), KIND)
 
 
 class EarlyError(Exception):

@@ -124,4 +124,7 @@ def test_a_tilde_is_the_home_of_the_user(tmp_path: Path, clean_environ: dict[str
         done = subprocess.run(argv, cwd=project, env=env, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, done.stderr
         assert str(where) in done.stdout.split()
+    (project / "ddpkit.toml").write_text('workdir = "~no-such-user/work"\n')
+    done = subprocess.run(argv, cwd=project, env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stderr.endswith("hint: getent passwd no-such-user\n")
     assert not (project / "~").exists()

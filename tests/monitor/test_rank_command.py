@@ -329,7 +329,7 @@ def test_debugpy_is_refused_where_proc_hides_other_people(option: str) -> None:
     if subprocess.run([*enter, "mount", "-o", f"remount,{option}", "/proc"], check=False).returncode != 0:
         pytest.skip(f"no {option} in a process namespace here")
     become = 'mount -o "remount,$0" /proc && exec setpriv --reuid=31234 --regid=31234 --clear-groups "$@"'
-    texts = [Path(module.__file__).read_text() for module in (relay, debugpy_attach)]
+    texts = [Path(str(module.__file__)).read_text() for module in (relay, debugpy_attach)]
     argv = [*enter, "sh", "-c", become, option, "/usr/bin/python3", "-I", "-c", IN_HIDING, *texts]
     done = subprocess.run(argv, cwd="/", capture_output=True, text=True, timeout=PATIENCE, check=False)
     refused = "hides the processes of others, who could enter the rank by debugpy\nhint: use a node without hidepid"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import shutil
 import subprocess
@@ -10,9 +11,22 @@ from pathlib import Path
 import pytest
 from program import wait_until
 
+from ddpkit.files import make_directory
 from ddpkit.run import tmux
 
 pytestmark = pytest.mark.live
+
+
+def test_the_directory_of_a_start_that_was_killed_goes_later(tmp_path: Path) -> None:
+    old, new, other = (tmp_path / f"ddpkit-{number}{'0' * 15}" for number in (1, 2, 3))
+    for each in (old, new):
+        make_directory(str(each), tmux.KIND)
+        os.mkfifo(each / "given")
+    other.mkdir()
+    for each in (old, other):
+        os.utime(each, (0, 0))
+    tmux._sweep(tmp_path)
+    assert sorted(tmp_path.iterdir()) == [new, other]
 
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="no tmux")

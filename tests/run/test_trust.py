@@ -689,7 +689,7 @@ def test_a_directory_of_others_in_the_place_of_a_run_says_nothing_of_it(
     assert sorted(path.name for path in folder.iterdir()) == ["run.json"]
 
 
-@pytest.mark.parametrize("there", ["nothing", "a copy"])
+@pytest.mark.parametrize("there", ["nothing", "a copy", "another run", "no record"])
 def test_who_moves_the_directory_of_a_run_takes_no_command_away(
     ddpkit: DDPKIT, start: START, script: SCRIPT, team: Path, there: str
 ) -> None:
@@ -700,11 +700,15 @@ def test_who_moves_the_directory_of_a_run_takes_no_command_away(
     folder.rename(team / "away")
     if there == "a copy":
         shutil.copytree(team / "away", folder)
+    elif there != "nothing":
+        planted(folder)  # of another id
+        (folder / "run.json").write_text("" if there == "no record" else (folder / "run.json").read_text())
+        (folder / ".ddpkit").write_text("run\n")
     what = "moved or deleted" if there == "nothing" else "replaced by another one"
     assert ddpkit("dump", folder.name).stderr.splitlines()[0] == (
         f"ddpkit: error: cannot ask the launcher of run {folder.name}: its directory was {what}: {folder}"
     )
-    for words in (("status",), ("logs",), ("explain",)):
+    for words in (("status",), ("logs",), *((("explain",),) if there in ("nothing", "a copy") else ())):
         shown = ddpkit(*words, folder.name)
         assert f"{what}: {folder}" in shown.stdout + shown.stderr
     (hint,) = re.findall(r"hint: (ddpkit .*)", ddpkit("rm", folder.name).stderr)

@@ -73,10 +73,10 @@ class _Searcher:
                     self._leave_out(pattern, origin)
                     return None
                 if found:
-                    return Found(first + found[0], *found[1:])
+                    return found._replace(number=first + found.number)
         return None
 
-    def _ask(self, question: object) -> list[int] | None:
+    def _ask(self, question: object) -> Found | None:
         """Raise ValueError where the process ended before it answered."""
         if self._process is None:
             words = [sys.executable, "-I", "-S", "-W", "ignore", "-c", _PROGRAM]
@@ -88,8 +88,8 @@ class _Searcher:
         assert self._process.stdout is not None
         self._process.stdin.write(f"{json.dumps(question)}\n")
         self._process.stdin.flush()
-        answer: list[int] | None = json.loads(self._process.stdout.readline())
-        return answer
+        answer = json.loads(self._process.stdout.readline())
+        return Found(*answer) if answer else None
 
     def _leave_out(self, pattern: str, origin: str) -> None:
         self._left_out.add((pattern, origin))
