@@ -22,8 +22,11 @@ _STATUS = re.compile(
 )
 _GROUP_OF_WORK = re.compile(_GROUP + r"\bwork(?: sequence id)?: (?P<number>\d+)")
 _ENQUEUED = "ast enqueued"
-# These are of two ranks only, or several collectives in one.
-_PAIRED = frozenset(("SEND", "RECV", "RECVANYSOURCE", "UNKNOWN", "COALESCED"))
+# These are of two ranks only, or of several collectives.
+_PAIRED = frozenset(("SEND", "RECV", "RECVANYSOURCE", "UNKNOWN"))
+_SEVERAL = "COALESCED"
+# One side of these has the elements of all ranks.
+_WHOLE = frozenset(("_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE"))
 # All ranks pass the same number of elements to these.
 _EVEN = frozenset(("ALLREDUCE", "BROADCAST", "REDUCE", "_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE"))
 MOST_RANKS = 8  # that are listed
@@ -39,6 +42,26 @@ class _Work:
     number: int
     call: str
     size: str
+    ratio: int = 0  # of the sizes of its two sides, where they show it
+
+
+def _lowest_and_highest(waited: Iterable[LogMatch]) -> tuple[str, int]:
+    """Describe the lowest and the highest sequence number of one process group. Returns their difference, too."""
+    groups: dict[str, dict[int, tuple[int, str]]] = {}
+    for each in waited:
+        work = _WORK.search(each.text)
+        if work and each.speaker.rank is not None:
+            ranks = groups.setdefault(work["group"] or "", {})
+            own = (int(work["number"]), work["call"] or "a collective")
+            ranks[each.speaker.rank] = min(own, ranks.get(each.speaker.rank, own))
+    for ranks in groups.values():
+        (lowest, call), (highest, other) = min(ranks.values()), max(ranks.values())
+        if lowest < highest:
+            last = name_ranks(sorted(rank for rank, (number, _) in ranks.items() if number == lowest))
+            first = name_ranks(sorted(rank for rank, (number, _) in ranks.items() if number == highest))
+            words = f"{last} in {call} with the lowest SeqNum, {lowest}, and {first} in {other} with {highest}"
+            return words, highest - lowest
+    return "", 0
 
 
 def passed_before(waited: Iterable[LogMatch]) -> dict[str, str]:
@@ -76,6 +99,23 @@ def _statuses(logs: Iterable[Sequence[str]]) -> Iterator[re.Match[str]]:
             yield status
 
 
+def absent_ranks(waited: Iterable[LogMatch], seen: set[int]) -> tuple[list[int], bool]:
+    """Return the ranks of which the log has no line, and whether it shows how many ranks there are.
+
+    `seen`: the ranks that print. The sizes of an all-gather or a reduce-scatter show the number of ranks. Without
+    them, rank 0 is absent where ranks 1 to N report that they waited.
+    """
+    sizes = set()
+    for each in waited:
+        work = _WORK.search(each.text)
+        if work and work["out"] and work["call"] in _WHOLE and (not work["group"] or _shared_group(work) == "0"):
+            low, high = sorted((int(work["size"]), int(work["out"])))
+            sizes.add(high // low if low and high % low == 0 else 0)
+    if len(sizes) == 1 and (size := sizes.pop()) > max(seen, default=size):
+        return sorted(set(range(size)) - seen), True
+    return ([0] if len(seen) > 1 and seen == set(range(1, len(seen) + 1)) else []), False
+
+
 def different_calls(waited: Iterable[LogMatch], logs: Iterable[Sequence[str]]) -> tuple[dict[str, str], int | None]:
     """Return values of an entry where ranks wait in different collectives, and the rank that is alone.
 
@@ -88,7 +128,7 @@ def different_calls(waited: Iterable[LogMatch], logs: Iterable[Sequence[str]]) -
     for number, works in sorted(by_number.items()):
         groups = sorted({each.group for each in works if each.group})
         for group in groups if len(groups) > 1 else [""]:
-            chosen = [each for each in works if not group or each.group == group]
+            chosen = _comparable([each for each in works if not group or each.group == group])
             certain = all(each.group for each in chosen)
             calls = _by_call(chosen, certain)
             if len(calls) < 2:
@@ -97,7 +137,9 @@ def different_calls(waited: Iterable[LogMatch], logs: Iterable[Sequence[str]]) -
             values = {"calls": words, "number": str(number), **({"group": chosen[0].group} if certain else {})}
             alone = [ranks[0] for ranks in calls.values() if len(ranks) == 1]
             return values, alone[0] if len(alone) == 1 and len(calls) == 2 else None
-    return {}, None
+    # A rank that only waits for its result is one collective late. No rank completes two that another has not joined.
+    words, gap = _lowest_and_highest(waited)
+    return ({"calls": words} if gap > 1 else {}), None
 
 
 def _works(waited: Iterable[LogMatch], logs: Iterable[Sequence[str]]) -> list[_Work]:
@@ -115,8 +157,22 @@ def _works(waited: Iterable[LogMatch], logs: Iterable[Sequence[str]]) -> list[_W
         if rank is not None and work["call"] and work["call"] not in _PAIRED:
             group = next(iter(groups)) if len(groups) == 1 else ""
             number = int(work["number"])
-            works.append(_Work(rank=rank, group=group, number=number, call=work["call"], size=work["size"] or ""))
+            size, ratio = work["size"] or "", _ratio(work)
+            works.append(_Work(rank=rank, group=group, number=number, call=work["call"], size=size, ratio=ratio))
     return works
+
+
+def _ratio(work: re.Match[str]) -> int:
+    size, out = int(work["size"] or 0), int(work["out"] or 0)
+    return out // size if size and out > size and out % size == 0 else 0
+
+
+def _comparable(works: list[_Work]) -> list[_Work]:
+    """Leave out several collectives in one, unless they are all-gathers on all ranks: their sizes have one ratio."""
+    gathers = len({each.ratio for each in works}) == 1 and works[0].ratio > 1
+    if gathers and all(each.call == _SEVERAL for each in works):
+        return works
+    return [each for each in works if each.call != _SEVERAL]
 
 
 def _shared_group(match: re.Match[str]) -> str:
@@ -129,7 +185,7 @@ def _by_call(works: Sequence[_Work], certain: bool) -> dict[str, list[int]]:
     calls = {(each.rank, each.call) for each in works}
     if len(calls) > len({rank for rank, _ in calls}):
         return {}
-    sized = certain and len({call for _, call in calls}) == 1 and works[0].call in _EVEN
+    sized = certain and len({call for _, call in calls}) == 1 and works[0].call in {*_EVEN, _SEVERAL}
     ranks: dict[str, set[int]] = {}
     for each in works:
         ranks.setdefault(f"{each.call} of {each.size} elements" if sized else each.call, set()).add(each.rank)
@@ -172,6 +228,18 @@ _LAST_ERROR = "Last error:"  # torch prints it below the class of NCCL's error, 
 BELOW_ERROR = 4
 
 
+# What NCCL calls invalid usage is known to be this, where it gives no reason.
+_INVALID_USAGE = "two ranks of a host use one GPU, as torch.cuda.set_device(LOCAL_RANK) is missing or too late"
+
+_CLASS = re.compile(r"\bnccl[A-Z]\w+|\b(?:unhandled \w+|internal|invalid \w+) error\b|\binvalid (?:usage|argument)\b")
+# What the other classes of NCCL's error are about.
+_MEANINGS = {
+    "ncclSystemError|unhandled system error": "A call of the system failed: a connection, shared memory, or a limit",
+    "ncclInternalError|internal error": "Mostly the network or the versions of NCCL differ between the ranks",
+    "ncclUnhandledCudaError|unhandled cuda error": "A call of CUDA failed: an earlier error of the GPU, or its driver",
+}
+
+
 def last_error(lines: Sequence[str], index: int) -> dict[str, str]:
     """Return the text below NCCL's `Last error:`, as a value of an entry."""
     below = [split_prefix(visible_line(line)).text.strip() for line in lines[index : index + BELOW_ERROR + 1]]
@@ -179,4 +247,10 @@ def last_error(lines: Sequence[str], index: int) -> dict[str, str]:
     text = below[place] if place < len(below) else ""
     if text and not text.startswith(("File ", "Traceback")):
         return {"reason": text[:120]}
-    return {}
+    named = " ".join(below[:2])
+    known = _CLASS.search(named)
+    name = {"name": known[0] if known else "no name"}
+    if re.search("ncclInvalidUsage|invalid usage", named):
+        return {**name, "usage": _INVALID_USAGE}
+    meaning = next((meaning for words, meaning in _MEANINGS.items() if re.search(words, named)), "")
+    return {**name, "meaning": meaning} if meaning else name

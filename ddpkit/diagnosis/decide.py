@@ -111,6 +111,8 @@ def explains(match: LogMatch, failure: LogMatch) -> bool:
 SECONDS = 5.0  # of the processor, for all logs of a run
 LAST_LINES = 5  # of a log: an error above them did not end it
 ALARM_LINES = 5  # an error so many lines below a warning is about the same
+MAX_LISTED = 8
+_LISTED = ("device", "setting")
 
 
 @dataclass(kw_only=True)
@@ -188,7 +190,7 @@ def _decide(matches: list[LogMatch], logs: Mapping[str, Log]) -> LogAnalysis:
     rest = [each for each in failures if (each.id, each.file, each.number) != place]
     result.alike = [each for each in rest if _same(each, first)]
     ends = [each for each in survived if each.scope == "launcher" and 0 < each.number - first.end <= 3]
-    result.first = first = _with_speaker(first, result.alike, [*failures, *ends])
+    result.first = first = _with_all(_with_speaker(first, result.alike, [*failures, *ends]), result.alike)
     rest = [each for each in rest if not _same(each, first)]
     causes = [each for each in rest if each.kind == "cause" and not explains(first, each)]
     result.others = _without_repeats(causes)
@@ -235,7 +237,7 @@ def _lead_by_warning(result: LogAnalysis, hints: list[LogMatch], logs: Mapping[s
     result.alike = [each for each in rest if _same(each, first)]
     # What torch repeats until its timeout is normal while other nodes start.
     values = {"peers": "the other nodes or pods", **first.values} if first.was_cause else first.values
-    result.first = replace(first, values=values)
+    result.first = _with_all(replace(first, values=values), result.alike)
     result.hints = _without_repeats(each for each in rest if not _same(each, first))
     return result
 
@@ -253,6 +255,9 @@ def _with_speaker(first: LogMatch, alike: list[LogMatch], failures: list[LogMatc
         return _spoken(first, replace(known, host=known.host or next(hosts, "")))
     if first.kind not in ("cause", "death"):
         return _spoken(first, known)
+    if not known.known and ".batch" in first.text:  # the batch step runs on the host that SLURM names for its job
+        host = next((each.values["host"] for each in failures if explains(first, each) and "host" in each.values), "")
+        return _spoken(first, replace(known, host=host))
     other = _who_failed(alike, failures)
     if other is None or (known.host and other.speaker.host not in ("", known.host)):
         return first
@@ -267,6 +272,18 @@ def _who_failed(alike: list[LogMatch], failures: list[LogMatch]) -> LogMatch | N
     summaries = [each for each in failures if each.scope == "launcher" and each.speaker.known]
     best_first = [*(each for each in tables if each in alike), *named, *tables, *summaries]
     return best_first[0] if best_first else None
+
+
+def _with_all(first: LogMatch, alike: list[LogMatch]) -> LogMatch:
+    """Report all devices or settings of one host with the same failure: the kernel and RCCL print a line for each."""
+    if len({each.speaker.host for each in (first, *alike)}) > 1:
+        return first
+    values = dict(first.values)
+    for name in _LISTED:
+        listed = {each.values[name]: None for each in (first, *alike) if each.values.get(name)}
+        if listed:
+            values[name] = ", ".join(list(listed)[:MAX_LISTED])
+    return replace(first, values=values)
 
 
 def _spoken(match: LogMatch, speaker: Speaker) -> LogMatch:

@@ -8,6 +8,19 @@ from collections.abc import Callable, Mapping, Sequence
 from ddpkit.diagnosis.collectives import joined_by_all, last_error
 from ddpkit.diagnosis.outcome import CODES
 
+# Of each major version, a driver runs all minor ones. CUDA 10 and older have no such index.
+_WHEELS = {11: "cu118", 12: "cu126", 13: "cu130"}
+
+
+def cuda_of_driver(version: str) -> Mapping[str, str]:
+    """Return the CUDA version of a driver and the index of wheels for it, as values of an entry: 12040 is CUDA 12.4."""
+    major, rest = divmod(int(version or 0), 1000)
+    if not major:
+        return {}
+    wheel = _WHEELS.get(major)
+    return {"cuda": f"{major}.{rest // 10}", **({"wheel": wheel} if wheel else {})}
+
+
 _UNITS = {"bytes": 2.0**-30, "KiB": 2.0**-20, "MiB": 2.0**-10, "GiB": 1.0, "TiB": 1024.0}  # in GiB
 _SIZE = r"(?P<number>(?<!\d)\d+(?:\.\d+)?) (?P<unit>bytes|[KMGT]iB)"
 _TOTAL = (re.compile(rf"total capac\w+ of {_SIZE}"), re.compile(rf"{_SIZE} total capacity"))
@@ -117,6 +130,7 @@ def tasks_of_hosts(lines: Sequence[str]) -> Values:
 # Each gets the values of a match, the lines of its log, and the index of its line.
 READERS: Mapping[str, Callable[[Values, Sequence[str], int], Values]] = {
     "joined": lambda values, lines, index: joined_by_all(lines, index),
+    "driver": lambda values, lines, index: cuda_of_driver(values.get("version", "")),
     "enroot": lambda values, lines, index: message_of_enroot(lines, index),
     "flat-part": lambda values, lines, index: _words("flat", "1" if is_part_of_flat(lines[index]) else ""),
     "last-error": lambda values, lines, index: last_error(lines, index),
@@ -127,4 +141,15 @@ LOG_READERS: Mapping[str, Callable[[Sequence[str]], Values]] = {
     "tasks-of-hosts": tasks_of_hosts,
 }
 # These read the whole run, after its first failure is found.
-STORIES = frozenset(("different-calls", "missing-ranks", "other-work", "twice"))
+STORIES = frozenset(
+    (
+        "agents-wait",
+        "different-calls",
+        "missing-ranks",
+        "other-work",
+        "twice",
+        "shared-gpu",
+        "slow-names",
+        "versions",
+    )
+)

@@ -7,11 +7,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
 from ddpkit.diagnosis import progress
 from ddpkit.diagnosis.answer import LogMatch
 from ddpkit.diagnosis.catalogue.entry import BRANCHES, Instead
 from ddpkit.diagnosis.collectives import (
+    absent_ranks,
     busy_ranks,
     different_calls,
     idle_ranks,
@@ -19,10 +21,13 @@ from ddpkit.diagnosis.collectives import (
     name_ranks,
     passed_before,
 )
-from ddpkit.diagnosis.line_prefixes import Speaker, split_prefix, visible_line
+from ddpkit.diagnosis.line_prefixes import Speaker, speaker_of_line, split_prefix, visible_line
 from ddpkit.diagnosis.progress import RANKS, Course
 
 _WAITS = re.compile(r"Waiting in store based barrier .*world_size=(?P<wanted>\d+), \w+=(?P<joined>\d+),")
+# torchrun's agents log this at the level INFO.
+_AGENT_WAITS = re.compile(r"\bRendezvous'ing worker group$|attempts to join the next round of the rendezvous")
+_LEAST_NODES = re.compile(r"^\s*(?:\[\S+\]:)?\s*min_nodes\s*: (?P<nodes>\d+)")
 # Lines of SLURM below the last line of a rank: they end the job, and no rank went on.
 _JOB_ENDS = re.compile(r"^(?:srun|slurmstepd(?:-\S+)?|scancel): |\bCANCELLED AT\b")
 _MEMBER = re.compile(r"\bGLOBAL_RANK: (?P<rank>\d+), MEMBER: \d+/(?P<wanted>\d+)")
@@ -57,10 +62,78 @@ def missing_members(logs: Iterable[Sequence[str]]) -> tuple[int, str, dict[str, 
 def _waiting(lines: Sequence[str]) -> tuple[int, str, dict[str, str]] | None:
     """Return the same where a log ends while a rank waits for others at the store."""
     last = next((index for index in range(len(lines) - 1, -1, -1) if lines[index].strip()), 0)
+    if lines and _AGENT_WAITS.search(lines[last].strip()):
+        nodes = [int(match["nodes"]) for line in lines if (match := _LEAST_NODES.search(line))]
+        return (last, "agents-wait", {}) if nodes and max(nodes) > 1 else None
     match = _WAITS.search(lines[last]) if lines else None
     if match is None or int(match["joined"]) >= int(match["wanted"]):
         return None
     return last, "missing-ranks", match.groupdict()
+
+
+_VERSION = re.compile(r"\b[NR]CCL version ?:? (\d+\.\d+\.\d+)")
+MOST_VERSIONS = 200  # with a version, of one log
+
+
+def differing_versions(logs: Iterable[Sequence[str]]) -> str:
+    """Return `2.19.3 and 2.20.5 on node2`, with hosts where the lines have them; empty where there is one version."""
+    hosts: dict[str, str] = {}
+    for lines in logs:
+        for line in [each for each in lines if "CCL version" in each][:MOST_VERSIONS]:
+            version = _VERSION.search(line)
+            if version:
+                hosts[version[1]] = hosts.get(version[1]) or speaker_of_line(line).host
+    if len(hosts) < 2:
+        return ""
+    words = [f"{version} on {host}" if host else version for version, host in hosts.items()]
+    return ", ".join(words[:-1]) + f" and {words[-1]}"
+
+
+# `node1:2114:2170 [0] NCCL INFO comm 0x55 rank 1 nranks 2 cudaDev 0 nvmlDev 0 busId 86000 commId 0x3f - Init START`
+_COMMUNICATOR = re.compile(
+    r"(?P<host>(?<![\w.-])[\w.-]+):(?P<pid>\d+):\d+ \[\d+\] NCCL INFO "
+    r"(?:ncclCommInit\w+ )?comm 0x\w+ rank (?P<rank>\d+) "
+    r"n[Rr]anks (?P<count>\d+) cudaDev \d+ (?:nvmlDev \d+ )?busId (?P<bus>\w+)(?: commId (?P<group>\w+))?"
+)
+MOST_LINES = 20_000  # about communicators, of one log
+
+
+def shared_gpu(lines: Sequence[str]) -> tuple[int, dict[str, str]] | None:
+    """Return the line of a rank whose GPU another process of its group has, and values of an entry."""
+    seen: dict[tuple[str, str, str, str], tuple[str, str]] = {}
+    for index in [index for index, line in enumerate(lines) if " busId " in line][:MOST_LINES]:
+        line = _COMMUNICATOR.search(lines[index])
+        if line is None:
+            continue
+        rank, pid = seen.setdefault(
+            (line["host"], line["bus"], line["count"], line["group"] or ""), (line["rank"], line["pid"])
+        )
+        if rank != line["rank"] and pid != line["pid"]:
+            one, other = sorted((rank, line["rank"]), key=int)
+            sharing = f"ranks {one} and {other} on {line['host']}, PCI bus {line['bus']}"
+            return index, {"sharing": sharing, "rank": line["rank"], "other": rank, "host": line["host"]}
+    return None
+
+
+WARNING = "hostname of the client socket cannot be retrieved"
+SLOW = 4.0  # seconds from one warning to the next
+FEWEST = 3  # such pauses that show that the look-ups themselves are slow
+
+
+def slow_look_ups(logs: Iterable[Sequence[str]]) -> tuple[int, dict[str, str]] | None:
+    """Return the index of the last warning of the last log, and values of an entry; None if no look-up was slow."""
+    result: tuple[int, dict[str, str]] | None = None
+    for lines in logs:
+        times = [
+            (index, when)
+            for index, line in enumerate(lines)
+            if WARNING in line and (when := split_prefix(visible_line(line)).when) is not None
+        ]
+        pauses = [later - earlier for (_, earlier), (_, later) in pairwise(times)]
+        slow = sorted(pause for pause in pauses if pause >= SLOW)
+        if len(slow) >= FEWEST:
+            result = times[-1][0], {"number": f"{slow[len(slow) // 2]:.0f}"}
+    return result
 
 
 # Of the watchdog's lines, those of a rank whose own collective failed.
@@ -159,6 +232,8 @@ class Story:
         idle = idle_ranks(self._same, self._lines)
         # Of ranks that are known, no advice for other reasons.
         certain = {"guilty": name_ranks(idle), "passed": "", BRANCHES: "known"} if idle else {}
+        if len(idle) > 1:
+            return idle, {"absent": f"{name_ranks(idle)} never called it", **certain}
         named = self._same[0].values.get("late", "")  # by a barrier
         if named.isdecimal() and int(named) not in self._waited:
             return [int(named)], {}
@@ -166,8 +241,11 @@ class Story:
         if late or self.silent_ranks:
             return late, {**passed_before(self._same), **({"late": str(late[0]), **certain} if late else {})}
         known = {rank for rank in self._waited if rank is not None}
-        if len(known) > 1 and known == set(range(1, len(known) + 1)):
-            return [], {"absent": "no line of rank 0 is in this log"}
+        absent, alone = absent_ranks(self._same, known)
+        if alone and len(absent) == 1 and len(known) > 1:
+            return absent, {"late": str(absent[0])}
+        if absent and len(absent) <= max(1, len(known)):
+            return [], {"absent": f"no line of {name_ranks(absent)} is in this log"}
         return [], passed_before(self._same)
 
     @property
@@ -187,7 +265,13 @@ class Story:
         """Return what the logs show for a rule, by the name of what it reads; None where it does not hold."""
         if rule.text and self._first is not None and not re.search(rule.text, self._first.text):
             return None
-        reader = {"different-calls": self._different_calls, "other-work": self._other_work}.get(rule.reads)
+        reader = {
+            "different-calls": self._different_calls,
+            "other-work": self._other_work,
+            "shared-gpu": self._shared_gpu,
+            "slow-names": self._slow_names,
+            "versions": self._versions,
+        }.get(rule.reads)
         return reader() if reader else self._missing(rule.reads)
 
     def _different_calls(self) -> Found | None:
@@ -221,6 +305,20 @@ class Story:
                 return None
         return None
 
+    def _shared_gpu(self) -> Found | None:
+        """Find two ranks of one group that NCCL saw on one GPU."""
+        for name, log in self.logs.items():
+            shared = shared_gpu(log.lines)
+            if shared is not None:
+                index, values = shared
+                speaker = Speaker(rank=int(values["rank"]), host=values["host"])
+                return Found(values=values, speaker=speaker, file=name, index=index)
+        return None
+
+    def _versions(self) -> Found | None:
+        versions = differing_versions(self._lines)
+        return Found(values={"versions": versions}) if versions else None
+
     def _missing(self, name: str) -> Found | None:
         """Find ranks that never came, where the logs end while others wait for them."""
         end = self._first
@@ -231,3 +329,7 @@ class Story:
         # The log may have been read while the others were still starting.
         kind = "generic" if end else "hint"
         return Found(values=missing[2], kind=kind, file=list(self.logs)[-1], index=missing[0], warned=True)
+
+    def _slow_names(self) -> Found | None:
+        slow = slow_look_ups(self._lines)
+        return Found(values=slow[1], kind="hint", file=list(self.logs)[-1], index=slow[0]) if slow else None
