@@ -201,48 +201,6 @@ def test_versions_of_nccl_that_differ_are_shown() -> None:
     assert first.id == "nccl-error"
 
 
-def test_a_name_that_is_not_known_yet_is_normal_at_first() -> None:
-    warning = (
-        "[W socket.cpp:697] [c10d] The IPv6 network addresses of (job-0.job, 29500) cannot be retrieved "
-        "(gai error: -2 - Name or service not known).\n"
-    )
-    refused = (
-        "[W socket.cpp:697] [c10d] The client socket has failed to connect to [node1]:29500 "
-        "(errno: 111 - Connection refused).\n"
-    )
-    for text in (warning, refused):
-        first = of(text).first
-        assert first is not None
-        assert first.kind == "hint"
-        assert first.cause.startswith("this is normal while the other nodes or pods start")
-        assert first.fix.startswith("wait until")
-    first = of(warning.replace("[W ", "[E ")).first
-    assert first is not None
-    assert first.cause == "this node cannot resolve the name job-0.job"
-    assert "this may lead to one" in explained(warning)
-
-
-WATCHDOG = (
-    "[rank{rank}]:[E816 01:45:4{rank}.183009389 ProcessGroupNCCL.cpp:607] {group}[Rank {rank}] Watchdog caught "
-    "collective operation timeout: WorkNCCL(SeqNum={number}, OpType={call}, NumelIn={size}, NumelOut={size}, "
-    "Timeout(ms)=600000) ran for 600026 milliseconds before timing out.\n"
-)
-GROUP = "[PG ID 0 PG GUID 0(default_pg) Rank {0}] "
-OTHER = "[PG ID 1 PG GUID {0}(tp) Rank 0] "
-
-
-def waiting(rank: int, call: str, number: int = 512, size: int = 64, group: str = "") -> str:
-    return WATCHDOG.format(rank=rank, call=call, number=number, size=size, group=group)
-
-
-def test_collectives_before_a_timeout_show_that_data_passes() -> None:
-    late, early = (of(waiting(1, "BROADCAST", number=number)).first for number in (4013, 4))
-    assert late is not None
-    assert "4012 collectives had completed before: data does pass" in late.cause
-    assert early is not None
-    assert "had completed before" not in early.cause
-
-
 @pytest.mark.parametrize(
     ("number", "expected"), [(513, "collective-timeout"), (514, "collectives-out-of-step")], ids=["one", "two"]
 )
