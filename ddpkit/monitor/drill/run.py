@@ -288,11 +288,19 @@ class Running:
         return self._drill.hang or max(60.0, 20 * self._pace.step)
 
     def _reach(self, launch: Launch) -> bool:
-        """Wait for a moment between two saves, or halfway through a run without saves. False: it ended before."""
+        """Wait for a moment between two saves, or halfway through a run without saves. False: it ended before.
+
+        On a busy machine the first save may come after more steps than in the clean run: it is waited for.
+        """
         count = Count(self._pace.key)
+        whole = 0.9 * max((size for _, _, size in self._clean.saves), default=0)
+
+        def saved(trial: Trial) -> bool:
+            return not self._clean.saves or any(size >= whole for _, _, size in trial.saves)
+
         if not self._pace.order:
             return launch.wait(self._patience(), lambda trial: len(trial.saves) > 0)
-        return launch.wait(self._patience(), lambda trial: count.of(trial.lines) >= self._moment)
+        return launch.wait(self._patience(), lambda trial: saved(trial) and count.of(trial.lines) >= self._moment)
 
     def _fault(self, launch: Launch, ranks: Sequence[int], fault: str, value: str = "") -> bool:
         """Inject a fault into ranks at their moment. False: it was not, and the trial has the problem."""
