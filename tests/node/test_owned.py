@@ -352,6 +352,59 @@ def test_a_file_of_another_user_is_replaced_only_as_a_shared_one(tmp_path: Path)
     assert (path.read_bytes(), stat.S_IMODE(found.st_mode), found.st_gid) == (b"both", 0o664, 12345)
 
 
+# The group 60000 has no members. `shared` is its directory, `hers` that of the user 60001, `mine` this user's alone.
+WAYS: dict[str, tuple[Callable[[Path], object], str, set[str]]] = {
+    "no link": (lambda _: None, "mine/logs", set()),
+    "this user's link": (lambda top: (top / "mine/to").symlink_to(top / "mine/real"), "mine/to/logs", set()),
+    "in a sticky directory": (lambda top: (top / "sticky/to").symlink_to(top / "mine"), "sticky/to/logs", set()),
+    "where a group writes": (lambda top: (top / "shared/to").symlink_to("../mine"), "shared/to/logs", {"group 60000"}),
+    "as the last name": (lambda top: (top / "shared/to").symlink_to(top / "mine"), "shared/to", {"group 60000"}),
+    "behind another link": (
+        lambda top: ((top / "mine/to").symlink_to("../shared/to"), (top / "shared/to").symlink_to(top / "mine")),
+        "mine/to/logs",
+        {"group 60000"},
+    ),
+    "through a directory": (
+        lambda top: (top / "mine/to").symlink_to("../shared/../mine"), "mine/to/logs", set()
+    ),
+    "another user's": (
+        lambda top: ((top / "sticky/to").symlink_to(top / "mine"), os.lchown(top / "sticky/to", 60001, 0)),
+        "sticky/to/logs",
+        {"user 60001"},
+    ),
+    "in another user's": (lambda top: (top / "hers/to").symlink_to(top / "mine"), "hers/to/logs", {"user 60001"}),
+    "behind what is missing": (
+        lambda top: (top / "shared/to").symlink_to(top / "mine"), "mine/none/../../shared/to/logs", {"group 60000"}
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+@pytest.mark.parametrize("name", WAYS)
+def test_who_can_lead_a_path_elsewhere_by_a_link_on_the_way(name: str, tmp_path: Path) -> None:
+    modes = {"mine": (0o755, 0, 0), "shared": (0o2775, 0, 60000), "sticky": (0o1777, 0, 0), "hers": (0o755, 60001, 0)}
+    for folder, (mode, user, group) in modes.items():
+        (tmp_path / folder).mkdir()
+        os.chown(tmp_path / folder, user, group)
+        (tmp_path / folder).chmod(mode)
+    make, path, who = WAYS[name]
+    make(tmp_path)
+    assert owned.who_can_replace(str(tmp_path / path)) == who
+
+
+def test_a_link_on_the_way_to_the_home_counts_as_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `/home` may be one to a disk: whoever can change it, can change all that is this user's."""
+    (tmp_path / "disk/me").mkdir(parents=True)
+    (tmp_path / "homes").symlink_to("disk")
+    tmp_path.chmod(0o777)
+    logs = str(tmp_path / "homes/me/logs")
+    assert owned.who_can_replace(logs) == {owned.EVERYONE}
+    monkeypatch.setenv("HOME", str(tmp_path / "homes/me"))
+    assert owned.who_can_replace(logs) == set()
+    assert owned.who_can_replace(str(tmp_path / "disk/me/logs")) == set()
+    assert owned.who_can_replace(str(tmp_path / "disk/other/logs")) == set()  # who can rename it renames the home
+
+
 # ---- signals
 
 

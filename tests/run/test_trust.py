@@ -784,3 +784,24 @@ def test_a_job_loads_no_program_that_others_can_put_in_place(
     done = ddpkit("launch", "-b", backend, "-N", "1", "-n", "2", *where, "--dry-run", "--", "job.py")
     assert done.returncode == (121 if refused else 0), done.stderr
     assert refused in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+@pytest.mark.parametrize(("kind", "refused"), [("theirs", "group 60000, user 60001 can put another"), ("mine", "")])
+def test_a_job_loads_no_program_by_a_link_that_others_can_lead_elsewhere(
+    kind: str, refused: str, ddpkit: DDPKIT, tmp_path: Path
+) -> None:
+    """The job's script names the directory by the link: whoever changes that while the job waits chooses programs."""
+    for name in ("shared", "mine", "real/logs"):
+        (tmp_path / name).mkdir(parents=True)
+    os.chown(tmp_path / "shared", 0, 60000)
+    (tmp_path / "shared").chmod(0o2775)
+    (tmp_path / "mine/job.py").write_text("")
+    link = tmp_path / ("shared/to" if kind == "theirs" else "mine/to")
+    link.symlink_to(tmp_path / "real")
+    if kind == "theirs":
+        os.lchown(link, 60001, 60000)
+    where = ("--workdir", str(tmp_path / "mine"), "--log-dir", str(link / "logs"))
+    done = ddpkit("launch", "-b", "slurm-srun", "-N", "1", "-n", "2", *where, "--dry-run", "--", "job.py")
+    assert done.returncode == (121 if refused else 0), done.stderr
+    assert refused in done.stderr
