@@ -7,10 +7,11 @@ import os
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -163,6 +164,79 @@ def test_no_host_of_a_record_outside_of_the_index_is_connected_to(
     for words in LOOKS:
         assert "Traceback" not in ddpkit(*words, str(folder)).stderr
     assert not other.exists(), other.read_text()
+
+
+def another_users(folder: Path, control: Path) -> None:
+    folder.rename(folder.with_name("away"))
+    shutil.copytree(folder.with_name("away"), folder)
+    for path in (*folder.iterdir(), folder):
+        os.chown(path, 60001, 60001)
+
+
+def another_of_this_users(folder: Path, control: Path) -> None:
+    folder.rename(folder.with_name("away"))
+    shutil.copytree(folder.with_name("away"), folder)
+
+
+def a_pipe(folder: Path, control: Path) -> None:
+    (folder / "connection").unlink()
+    os.mkfifo(folder / "connection")
+
+
+def a_socket_of_another_user(folder: Path, control: Path) -> None:
+    os.chown(control, 60001, 60001)
+
+
+def a_directory_that_others_can_enter(folder: Path, control: Path) -> None:
+    control.parent.chmod(0o755)
+
+
+def a_link_of_another_user(folder: Path, control: Path) -> None:
+    control.parent.rename(control.parent.with_name("real"))
+    control.parent.symlink_to("real")
+    os.lchown(control.parent, 60001, 60001)
+
+
+def as_it_was(folder: Path, control: Path) -> None:
+    pass
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+@pytest.mark.parametrize(
+    "change",
+    [
+        another_users, another_of_this_users, a_pipe, a_socket_of_another_user, a_directory_that_others_can_enter,
+        a_link_of_another_user, as_it_was,
+    ],
+)  # fmt: skip
+def test_no_connection_is_used_that_others_put_there(
+    ddpkit: DDPKIT, team: Path, tmp_path: Path, clean_environ: dict[str, str], other: Path,
+    change: Callable[[Path, Path], None], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """The file `connection` of a run in the `logs/` of a team: commands for the job go over that connection."""
+    via = {"host": "login1", "user": "me", "port": 22, "transport": "openssh", "python": "python3"}
+    folder, control = team / ID, tmp_path / "ssh/master0"
+    control.parent.mkdir(0o700)
+    with socket.socket(socket.AF_UNIX) as master:
+        monkeypatch.chdir(control.parent)  # its path may have 107 bytes
+        master.bind(control.name)
+    record = planted(folder, job={**JOB, "via": via}, job_id="7")
+    (folder / ".ddpkit").write_text("run\n")
+    (folder / "connection").write_text(str(control))
+    for path in folder.iterdir():
+        path.chmod(0o600)
+    marker = (folder / ".ddpkit").stat()
+    index = Path(clean_environ["XDG_STATE_HOME"], "ddpkit/runs")
+    index.mkdir(0o700, parents=True)
+    kept = {"folder": str(folder), "host": os.uname().nodename, "run": record}
+    (index / ID).write_text(json.dumps({**kept, "marker": [marker.st_dev, marker.st_ino]}))
+    (index / ID).chmod(0o600)
+    change(folder, control)
+    for words in (("ps",), ("status", ID), ("stop", ID)):
+        assert "Traceback" not in ddpkit(*words).stderr
+    asked = other.read_text()
+    assert "login1" in asked
+    assert (f"-S {control} -Ocheck" in asked) == (change is as_it_was)
 
 
 @pytest.mark.parametrize(
