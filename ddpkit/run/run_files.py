@@ -11,7 +11,6 @@ import re
 import shlex
 import stat
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 from ddpkit.errors import UsageError
@@ -165,13 +164,31 @@ def _read(folder: Path, name: str, limit: int) -> tuple[bytes, bool, tuple[int, 
         if len(content) > limit:
             raise OSError(errno.EFBIG, f"more than {limit} bytes", str(folder / name))
         private = is_private(status) and status.st_nlink == 1 and is_private(os.fstat(directory))
-        marker = None
-        with suppress(FileNotFoundError):
-            facts = os.lstat(MARKER, dir_fd=directory)
-            marker = facts.st_dev, facts.st_ino
+        marker = _marker_in(directory)
     finally:
         os.close(directory)
     return content, private, marker
+
+
+def marker_of(folder: Path) -> tuple[int, int] | None:
+    """Return device and inode of the marker in a run's directory of this user; None: there is none."""
+    try:
+        directory = open_path(os.fspath(folder), os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+    except OSError:
+        return None
+    try:
+        return _marker_in(directory)
+    finally:
+        os.close(directory)
+
+
+def _marker_in(directory: int) -> tuple[int, int] | None:
+    """The same of an open directory. Another user's can hold a second name of the marker (a hard link)."""
+    try:
+        marker = os.lstat(MARKER, dir_fd=directory)
+    except OSError:
+        return None
+    return (marker.st_dev, marker.st_ino) if os.fstat(directory).st_uid == os.geteuid() else None
 
 
 def is_replaceable(path: Path) -> bool:
