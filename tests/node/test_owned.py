@@ -352,31 +352,20 @@ def test_a_file_of_another_user_is_replaced_only_as_a_shared_one(tmp_path: Path)
     assert (path.read_bytes(), stat.S_IMODE(found.st_mode), found.st_gid) == (b"both", 0o664, 12345)
 
 
-# The group 60000 has no members. `shared` is its directory, `hers` that of the user 60001, `mine` this user's alone.
-WAYS: dict[str, tuple[Callable[[Path], object], str, set[str]]] = {
-    "no link": (lambda _: None, "mine/logs", set()),
-    "this user's link": (lambda top: (top / "mine/to").symlink_to(top / "mine/real"), "mine/to/logs", set()),
-    "in a sticky directory": (lambda top: (top / "sticky/to").symlink_to(top / "mine"), "sticky/to/logs", set()),
-    "where a group writes": (lambda top: (top / "shared/to").symlink_to("../mine"), "shared/to/logs", {"group 60000"}),
-    "as the last name": (lambda top: (top / "shared/to").symlink_to(top / "mine"), "shared/to", {"group 60000"}),
-    "behind another link": (
-        lambda top: ((top / "mine/to").symlink_to("../shared/to"), (top / "shared/to").symlink_to(top / "mine")),
-        "mine/to/logs",
-        {"group 60000"},
-    ),
-    "through a directory": (
-        lambda top: (top / "mine/to").symlink_to("../shared/../mine"), "mine/to/logs", set()
-    ),
-    "another user's": (
-        lambda top: ((top / "sticky/to").symlink_to(top / "mine"), os.lchown(top / "sticky/to", 60001, 0)),
-        "sticky/to/logs",
-        {"user 60001"},
-    ),
-    "in another user's": (lambda top: (top / "hers/to").symlink_to(top / "mine"), "hers/to/logs", {"user 60001"}),
-    "behind what is missing": (
-        lambda top: (top / "shared/to").symlink_to(top / "mine"), "mine/none/../../shared/to/logs", {"group 60000"}
-    ),
-}  # fmt: skip
+# Links (place, target, owner), a path over them, and who can lead it elsewhere. `shared` is of the group 60000, without
+# members, `hers` of the user 60001, `mine` this user's alone.
+WAYS: dict[str, tuple[list[tuple[str, str, int]], str, set[str]]] = {
+    "no link": ([], "mine/logs", set()),
+    "this user's": ([("mine/to", "real", 0)], "mine/to/logs", set()),
+    "this user's in a sticky directory": ([("sticky/to", "../mine", 0)], "sticky/to/logs", set()),
+    "where a group writes": ([("shared/to", "../mine", 0)], "shared/to/logs", {"group 60000"}),
+    "as the last name": ([("shared/to", "../mine", 0)], "shared/to", {"group 60000"}),
+    "behind another": ([("mine/to", "../shared/to", 0), ("shared/to", "../mine", 0)], "mine/to/logs", {"group 60000"}),
+    "upwards": ([("mine/to", "../shared/../mine", 0)], "mine/to/logs", set()),
+    "another user's": ([("sticky/to", "../mine", 60001)], "sticky/to/logs", {"user 60001"}),
+    "in another user's directory": ([("hers/to", "../mine", 0)], "hers/to/logs", {"user 60001"}),
+    "behind what is missing": ([("shared/to", "../mine", 0)], "mine/none/../../shared/to/logs", {"group 60000"}),
+}
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
@@ -387,8 +376,10 @@ def test_who_can_lead_a_path_elsewhere_by_a_link_on_the_way(name: str, tmp_path:
         (tmp_path / folder).mkdir()
         os.chown(tmp_path / folder, user, group)
         (tmp_path / folder).chmod(mode)
-    make, path, who = WAYS[name]
-    make(tmp_path)
+    links, path, who = WAYS[name]
+    for place, target, owner in links:
+        (tmp_path / place).symlink_to(target)
+        os.lchown(tmp_path / place, owner, 0)
     assert owned.who_can_replace(str(tmp_path / path)) == who
 
 
