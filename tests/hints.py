@@ -18,7 +18,19 @@ import rooms
 Run = Callable[[Sequence[str]], "subprocess.CompletedProcess[str]"]  # a whole command, where the error was printed
 DRY = ("launch", "test", "bench", "stop", "rm")  # commands with --dry-run
 LOOKS = ("status", "logs", "ps", "explain", "backends", "env", "nodes", "timeline")
-PROGRAMS = ("ls", "command", "cat", "grep", "stat", "id", "df", "getent", "ssh-keygen", "git")  # they change nothing
+PROGRAMS = (
+    "ls",
+    "command",
+    "cat",
+    "grep",
+    "stat",
+    "namei",
+    "id",
+    "df",
+    "getent",
+    "ssh-keygen",
+    "git",
+)  # they change nothing
 PROGRAMS += ("sinfo", "squeue", "ss", "ps")
 # Errors of a command that was never one. Others say what the directory or the machine lacks.
 REFUSED = ("option ", "ddpkit ", "backend local runs on this machine only", "--")

@@ -140,7 +140,7 @@ def links_on_way(path: str) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def _steps(path: str) -> Iterator[tuple[str, os.stat_result | None]]:
-    """Yield each name that is looked up on the way to a path, by a path without links before it. None: it is missing.
+    """Yield each name that is looked up on the way to a path, behind links that were followed. None: nothing is seen.
 
     A link comes before it is followed. Raises OSError.
     """
@@ -154,7 +154,7 @@ def _steps(path: str) -> Iterator[tuple[str, os.stat_result | None]]:
         here = os.path.join(at, part)
         try:
             facts: os.stat_result | None = os.lstat(here)
-        except (FileNotFoundError, NotADirectoryError):
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
             facts = None
         yield here, facts
         if facts is None or not stat.S_ISLNK(facts.st_mode):
@@ -645,7 +645,7 @@ def who_can_replace(path: str) -> set[str]:
 
     A link on the way is theirs, or a directory in which a name on the way is looked up; or they can write to such a
     directory, and it is not sticky. Names on the way to the home directory do not count: whoever can change these, can
-    change all that is this user's. Nor do those that are not there yet. Raises OSError.
+    change all that is this user's. Nor do those that are not there yet, or that this user cannot see. Raises OSError.
     """
     mine = (os.geteuid(), *administrators())
     who: set[str] = set()
@@ -657,7 +657,7 @@ def who_can_replace(path: str) -> set[str]:
         known.add(here)
         if facts is not None and stat.S_ISLNK(facts.st_mode) and facts.st_uid not in mine:
             who.add(user_name(facts.st_uid))
-        with suppress(FileNotFoundError, NotADirectoryError):
+        with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
             who |= _writers(above, mine)
     return who
 

@@ -147,9 +147,10 @@ def is_alive(run: Run) -> bool:
         return False
     if not run.launcher_started or process_start(run.launcher_pid) != run.launcher_started:
         return False
+    if not run.in_program:
+        return True
     folder = Path(run.folder)
-    ours = is_own(folder) if run.marker is None else run.marker == marker_of(folder)
-    if not run.in_program or not ours:
+    if not (is_own(folder) if run.marker is None else run.marker == marker_of(folder)):
         return True  # what others put in the place of its directory says nothing of it
     try:
         now = load(folder)  # the program may go on after the run

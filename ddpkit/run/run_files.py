@@ -206,7 +206,7 @@ def check_run_folder(folder: Path, trusted: Path | None) -> None:
         who = ", ".join(others)
         raise UsageError(
             f"{who} can put another directory in the place of {folder.parent}, from which the job would load programs",
-            f"ls -ld {shlex.quote(str(folder.parent))}, or --log-dir DIR in a directory that only you can change",
+            f"namei -l {shlex.quote(str(folder.parent))}, or --log-dir DIR in a directory that only you can change",
         )
 
 

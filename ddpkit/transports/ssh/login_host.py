@@ -222,7 +222,7 @@ def check_answer(facts: Mapping[str, Any], host: LoginHost, *, script: str, pyth
     if facts["strangers"]:
         who = words_of_node(", ".join(map(str, facts["strangers"])))
         what = f"{who} can put another directory in the place of {facts['log_dir']} on {where}"
-        fix = f"{ssh} ls -ld {quote(facts['log_dir'])}, or --log-dir DIR in a directory that only you can change"
+        fix = f"{ssh} namei -l {quote(facts['log_dir'])}, or --log-dir DIR in a directory that only you can change"
         raise PreflightError(f"{what}, from which the job would load programs", fix)
     if synced:
         return
