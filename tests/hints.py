@@ -19,7 +19,7 @@ Run = Callable[[Sequence[str]], "subprocess.CompletedProcess[str]"]  # a whole c
 DRY = ("launch", "test", "bench", "stop", "rm")  # commands with --dry-run
 LOOKS = ("status", "logs", "ps", "explain", "backends", "env", "nodes", "timeline")
 # They only look.
-PROGRAMS = frozenset("ls command cat grep stat id df getent ssh-keygen git sinfo squeue ss ps".split())
+PROGRAMS = frozenset("ls command cat grep stat id df getent ssh-keygen git sinfo squeue ss ps namei".split())
 # Errors of a command that was never one. Others say what the directory or the machine lacks.
 REFUSED = ("option ", "ddpkit ", "backend local runs on this machine only", "--")
 _PLACEHOLDER = re.compile(r"\b(?!DDPKIT|CUDA|SLURM|PATH=)[A-Z]{3,}\b|\.\.\.")

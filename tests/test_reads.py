@@ -29,7 +29,6 @@ ALLOWED = {
     "run/launcher_process.py": 5,  # the kernel
     "run/timeline.py": 1,  # the kernel
     "run/tmux.py": 2,  # a private directory, the kernel
-    "transports/ssh/login_host.py": 1,
     "transports/ssh/config.py": 1,
     "transports/ssh/keys.py": 3,
     "transports/ssh/openssh.py": 2,  # a private directory

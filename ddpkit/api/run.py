@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from ddpkit.launchers.host_names import Via
 
 
-def _login_host(via: Via, folder: str) -> Any:
+def _login_host(via: Via, control: Callable[[], str]) -> Any:
     from ddpkit.execution.other_host import of_record
 
-    return of_record(via, folder)
+    return of_record(via, control)
 
 
 state.connect = state.connect or _login_host

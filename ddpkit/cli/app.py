@@ -237,10 +237,10 @@ def _run_to_its_end(argv: list[str]) -> int:
     return code
 
 
-def _login_host(via: Via, folder: str) -> LoginHost:
+def _login_host(via: Via, control: Callable[[], str]) -> LoginHost:
     from ddpkit.transports.ssh.login_host import of_record
 
-    return of_record(via, folder)
+    return of_record(via, control)
 
 
 # Errors of a write to a full file system.

@@ -31,12 +31,13 @@ from ddpkit.launchers.plan import Host, Job, Plan, ProjectCopy, Request
 from ddpkit.launchers.registry import Launcher
 from ddpkit.launchers.shell import run_module
 from ddpkit.launchers.slurm import Slurm
+from ddpkit.run.record import CONTROL
 from ddpkit.transports.channel import RefusedError, at_home
 from ddpkit.transports.choose import transport_class
 from ddpkit.transports.hosts import HostSpec, parse
 from ddpkit.transports.pool import Connector
 from ddpkit.transports.scheduler import SlurmTransport
-from ddpkit.transports.ssh.login_host import CONTROL_FILE, LoginHost, check_answer
+from ddpkit.transports.ssh.login_host import LoginHost, check_answer
 from ddpkit.transports.ssh.login_host import of_record as of_record
 from ddpkit.transports.transport import SshTransport
 
@@ -136,7 +137,7 @@ class _LoginHostLaunch:
         transport = SlurmTransport(nnodes, nproc, {}, self.host)
         transport.note = self.note
         job = job_elsewhere(settings, place.workdir, place.python, place.log_dir)
-        self.host.control_file = Path(settings.log_dir).absolute() / job.run_id / CONTROL_FILE
+        self.host.control_file = Path(settings.log_dir).absolute() / job.run_id / CONTROL
         backend: Launcher = self.backend
         if not self.dry:  # with sinfo there
             backend = requested_nodes.exclude_bad_nodes(backend, request, settings, self.note, transport)

@@ -133,7 +133,8 @@ def prepare(
     check_attempts(settings, chosen, allocated=chosen.slurm and bool(slurm_nodes.allocation(environ)))
     left = _variables_left(settings, environ, chosen)
     if not chosen.names_nodes:
-        ready = prepare_offline(settings, environ, note, stage=NodeOptions.of(backend).stage != "off")
+        stage = NodeOptions.of(backend).stage != "off"
+        ready = prepare_offline(settings, environ, note, stage=stage, dry=progress is None)
         shown = replace(ready.job, command=without_python(settings).script)  # --stage has another path in it
         plan = _with_hooks(ready.plan, settings)
         yield replace(ready, job=shown, plan=plan, bad_nodes=bad_nodes, left=left, clock=clock)
@@ -222,10 +223,11 @@ def prepare_offline(
     avoid: Callable[[str], None] | None = None,
     *,
     stage: bool = False,
+    dry: bool = True,
 ) -> Ready:
     """Make the job and its plan for this machine, or for a scheduler: no node is asked. Raises UsageError.
 
-    `avoid` gets a line for each bad node that the job excludes. None: no node is excluded.
+    `avoid` gets a line for each bad node that the job excludes. None: no node is excluded. `dry`: changes nothing.
     """
     from ddpkit.transports.scheduler import SchedulerTransport, SlurmTransport
 
@@ -243,7 +245,7 @@ def prepare_offline(
     if stage:
         from ddpkit.execution import stage as staging
 
-        job = staging.by_nodes(job, NodeOptions.of(backend), settings.log_dir)
+        job = staging.by_nodes(job, NodeOptions.of(backend), settings.log_dir, dry=dry)
     transport = _offline_transport(chosen, settings, environ, nnodes, nproc)
     if avoid is not None and isinstance(transport, SchedulerTransport):
         transport.note = avoid
@@ -395,7 +397,7 @@ def approach(
         from ddpkit.execution import stage
 
         if progress is None:
-            job = stage.by_nodes(job, options, settings.log_dir)
+            job = stage.by_nodes(job, options, settings.log_dir, dry=True)
         else:
             least = requirements.least
             staged = stage.bring(specs, job, options, settings.log_dir, connector, progress, note, least)

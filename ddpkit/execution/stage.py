@@ -11,6 +11,8 @@ import hashlib
 import io
 import json
 import os
+import re
+import secrets
 import shutil
 import stat
 import sys
@@ -27,11 +29,14 @@ from typing import IO, Any, Literal
 from ddpkit.errors import UsageError
 from ddpkit.execution.copies import ANY_PYTHON, PATIENCE, NodeCalls, Way, own_temporary_file, project_files
 from ddpkit.execution.sync import check_source
+from ddpkit.files import make_directories, write_atomically
 from ddpkit.launchers.backends import NodeOptions
 from ddpkit.launchers.plan import Archive, Job, LocalCopy, Staging
 from ddpkit.launchers.shell import quote
 from ddpkit.launchers.starters import is_conda_archive
 from ddpkit.node.owned import own_file
+from ddpkit.run.run_files import read_private
+from ddpkit.run.run_index import index_folder
 from ddpkit.run.timeline import NodeCopy
 from ddpkit.transports.channel import NoAnswerError
 from ddpkit.transports.hosts import HostSpec, Problem, refusal
@@ -44,6 +49,7 @@ UNPACKED = 20  # times the size of a compressed archive, and not more
 CONDA_FILES = 1_000_000
 WHOLE = 1 << 20  # bytes: larger files of a project are compared by size and time
 SCRIPT_LIMIT = 1 << 16  # bytes of a program in bin/ that can hold the path of its environment
+TOKEN = "stage_account"  # the file of `account_token`, beside the index of runs
 _COMPILED = "__pycache__"  # Python checks each file there against its source
 
 
@@ -193,11 +199,12 @@ class Content:
     conda: bool = False  # an archive, made by conda-pack
     base: str = ""  # Python of a virtual environment, which it does not contain
     version: tuple[int, ...] = ()  # of that Python
+    account: str = ""  # see `account_token`
 
     @property
     def name(self) -> str:
         """The name of its copy. Programs of a virtual environment hold its path."""
-        key = self.digest + (self.source if self.kind == "env" else "")
+        key = self.account + self.digest + (self.source if self.kind == "env" else "")
         return f"{self.kind}-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
 
     @property
@@ -471,7 +478,24 @@ class Stager:
             time.sleep(LOOK_AGAIN)
 
 
-def _contents(job: Job, options: NodeOptions, log_dir: str) -> tuple[str, list[Content]]:
+def account_token(*, make: bool) -> str:
+    """Return a secret of this account: a deleted one with the same user id may have left copies, also changed ones.
+
+    `make`: keep a new one where there is none. Where none is kept, each launch has another one.
+    """
+    token = secrets.token_hex(16)
+    with suppress(OSError, RuntimeError):  # RuntimeError: nobody knows where this user's home is
+        folder = index_folder().parent
+        if make and not (folder / TOKEN).exists():
+            make_directories(folder, 0o700)
+            write_atomically(folder / TOKEN, token, 0o600)
+        content, private = read_private(folder, TOKEN, 32)
+        if private and re.fullmatch(rb"[0-9a-f]{32}", content):
+            return content.decode()
+    return token
+
+
+def _contents(job: Job, options: NodeOptions, log_dir: str, *, dry: bool) -> tuple[str, list[Content]]:
     """Return the directory of the copies, and what is copied. Raises UsageError."""
     if options.container:
         raise UsageError("--stage does not work with --container: the image holds the code", "remove --stage")
@@ -488,15 +512,16 @@ def _contents(job: Job, options: NodeOptions, log_dir: str) -> tuple[str, list[C
         if Path(root).is_relative_to(content.source):
             what = f"--stage-dir {above}: is inside {content.source}, whose files are copied"
             raise UsageError(what, "--stage-dir /local/DIR")
-    return root, contents
+    account = account_token(make=not dry)
+    return root, [replace(content, account=account) for content in contents]
 
 
-def by_nodes(job: Job, options: NodeOptions, log_dir: str) -> Job:
-    """Return the job in copies that the nodes of a scheduler's job get. Raises UsageError.
+def by_nodes(job: Job, options: NodeOptions, log_dir: str, *, dry: bool) -> Job:
+    """Return the job in copies that the nodes of a scheduler's job get. `dry`: changes nothing. Raises UsageError.
 
     The archives lie in the run's directory, which all nodes see. An archive of conda-pack stays where it is.
     """
-    root, contents = _contents(job, options, log_dir)
+    root, contents = _contents(job, options, log_dir, dry=dry)
     archives = {
         content.name: content.source if content.conda else f"{job.folder}/stage/{content.name}.tar"
         for content in contents
@@ -530,7 +555,7 @@ def bring(
     own = next((spec.label for spec in specs if spec.python), "")
     if own and with_env:
         raise UsageError(f"--stage={options.stage}: {own} has a Python of its own in ddpkit.toml", "add --stage")
-    root, contents = _contents(job, options, log_dir)
+    root, contents = _contents(job, options, log_dir, dry=False)
     moved = relocate(job, contents, root)
     python = contents[-1].base or (ANY_PYTHON if with_env else job.python)
     way = Way(connector=connector, python=python, silence=options.heartbeat_timeout, accepts_new=options.accepts_new)

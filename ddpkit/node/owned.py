@@ -126,30 +126,43 @@ def check_way(path: str) -> None:
 
     The owner of such a directory may. What is missing on the way is no error.
     """
-    try:
-        for link, facts in links_on_way(path):
-            above = os.stat(os.path.dirname(link))
-            if above.st_mode & 0o022 and facts.st_uid not in (os.geteuid(), above.st_uid, *administrators()):
-                raise NotOwnedError("%s put the link %s on the way to it" % (user_name(facts.st_uid), link), path)
-    except (FileNotFoundError, NotADirectoryError):
-        pass
+    for link, facts in links_on_way(path):
+        above = os.stat(os.path.dirname(link))
+        if above.st_mode & 0o022 and facts.st_uid not in (os.geteuid(), above.st_uid, *administrators()):
+            raise NotOwnedError("%s put the link %s on the way to it" % (user_name(facts.st_uid), link), path)
 
 
 def links_on_way(path: str) -> Iterator[tuple[str, os.stat_result]]:
     """Yield each link on the way to a path, its last name included, before it is followed. Raises OSError."""
+    for here, facts in _steps(path):
+        if facts is not None and stat.S_ISLNK(facts.st_mode):
+            yield here, facts
+
+
+def _steps(path: str) -> Iterator[tuple[str, os.stat_result | None]]:
+    """Yield each name that is looked up on the way to a path, behind links that were followed. None: nothing is seen.
+
+    A link comes before it is followed. Raises OSError.
+    """
     whole = path if path.startswith("/") else os.path.join(os.getcwd(), path)
     at, todo, links = "/", _parts(whole), 0
     while todo:
         part = todo.pop()
-        here = os.path.dirname(at) if part == ".." else os.path.join(at, part)
-        facts = os.lstat(here)
-        if not stat.S_ISLNK(facts.st_mode):
+        if part == "..":
+            at = os.path.dirname(at)
+            continue
+        here = os.path.join(at, part)
+        try:
+            facts: os.stat_result | None = os.lstat(here)
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            facts = None
+        yield here, facts
+        if facts is None or not stat.S_ISLNK(facts.st_mode):
             at = here
             continue
         links += 1
         if links > _LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
-        yield here, facts
         target = os.readlink(here)
         at = "/" if target.startswith("/") else at
         todo += _parts(target)
@@ -630,23 +643,33 @@ def is_same(one: os.stat_result, other: os.stat_result) -> bool:
 def who_can_replace(path: str) -> set[str]:
     """Name the users and groups, besides this user and root, that can put something else in the place of a path.
 
-    A directory above it is theirs, or they can write to it, and it is not sticky. Those above the home directory do not
-    count: whoever can change these, can change all that is this user's. Nor do those that are not there yet.
+    A link on the way is theirs, or a directory in which a name on the way is looked up; or they can write to such a
+    directory, and it is not sticky. Names on the way to the home directory do not count: whoever can change these, can
+    change all that is this user's. Nor do those that are not there yet, or that this user cannot see. Raises OSError.
     """
-    home, above = os.path.realpath(os.environ.get("HOME") or "/"), os.path.realpath(path)
+    mine = (os.geteuid(), *administrators())
     who: set[str] = set()
-    while above not in (home, os.path.dirname(above)):
-        above = os.path.dirname(above)
-        try:
-            status = os.stat(above)
-        except FileNotFoundError:
+    known = {here for here, _ in _steps(os.environ.get("HOME") or "/")}
+    for here, facts in _steps(path):
+        above = os.path.dirname(here)
+        if here in known:
             continue
-        mode = status.st_mode
-        if status.st_uid not in (os.geteuid(), *administrators()):
-            who.add(user_name(status.st_uid))
-        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+        known.add(here)
+        if facts is not None and stat.S_ISLNK(facts.st_mode) and facts.st_uid not in mine:
+            who.add(user_name(facts.st_uid))
+        with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+            who |= _writers(above, mine)
+    return who
+
+
+def _writers(folder: str, mine: tuple[int, ...]) -> set[str]:
+    """Name the users and groups that can rename what is in a directory. `mine`: users that do not count."""
+    status = os.stat(folder)
+    who = set() if status.st_uid in mine else {user_name(status.st_uid)}
+    if not status.st_mode & stat.S_ISVTX:
+        if status.st_mode & stat.S_IWOTH:
             who.add(EVERYONE)
-        if mode & stat.S_IWGRP and not mode & stat.S_ISVTX and not is_private_group(status, above):
+        if status.st_mode & stat.S_IWGRP and not is_private_group(status, folder):
             who.add(group_name(status.st_gid))
     return who
 

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TypedDict
 
 from ddpkit.errors import UsageError
-from ddpkit.files import MARKER, append, open_for_append, open_to_read, read_bounded
+from ddpkit.files import MARKER, append, open_for_append, read_bounded
 from ddpkit.run.record import REQUESTS, RecordError, Run, load
+from ddpkit.run.run_files import is_own, marker_of
 from ddpkit.run.state import Origin
 
 MOST_REQUESTS = 1 << 20  # bytes
@@ -52,16 +53,6 @@ def this_launcher() -> ThisLauncher:
 def hold_marker(folder: Path) -> int:
     """Open the marker of a run's folder, by which `is_launcher` knows this process. Returns the open file."""
     return open_for_append(str(folder / MARKER))
-
-
-def marker_of(folder: Path) -> tuple[int, int] | None:
-    """Return device and inode of the marker in a run's folder; None: there is none."""
-    try:
-        with open(open_to_read(folder / MARKER), "rb") as file:
-            facts = os.fstat(file.fileno())
-    except OSError:
-        return None
-    return facts.st_dev, facts.st_ino
 
 
 def place_problem(run: Run) -> str:
@@ -158,8 +149,11 @@ def is_alive(run: Run) -> bool:
         return False
     if not run.in_program:
         return True
+    folder = Path(run.folder)
+    if not (is_own(folder) if run.marker is None else run.marker == marker_of(folder)):
+        return True  # what others put in the place of its directory says nothing of it
     try:
-        now = load(Path(run.folder))  # the program may go on after the run
+        now = load(folder)  # the program may go on after the run
     except RecordError:
         return True
     return now is None or not now.state.ended

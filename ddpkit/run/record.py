@@ -31,7 +31,7 @@ from ddpkit.launchers.host_names import Via
 from ddpkit.launchers.typed_json import Between, Count, FilePath, Form, HostWord, Seconds
 from ddpkit.run import run_files, state
 from ddpkit.run.log_files import INDEX
-from ddpkit.run.run_files import read_private
+from ddpkit.run.run_files import read_own, read_private
 from ddpkit.run.state import EndState, Origin, RunState
 from ddpkit.text import format_duration
 
@@ -48,8 +48,10 @@ ATTEMPTS = "attempts.json"  # of a submitted job: its script writes it
 # Of a submitted job: the launcher that follows it writes it, and its script removes it.
 STEP_FAILURE, STEP_FAILURE_PATIENCE = "step_failure.json", 2.0  # seconds
 REQUESTS = "requests"  # numbers of signals, one a line
+CONTROL = "connection"  # path of the control socket to a login host
 
 MOST_BYTES = 1 << 24  # of one file
+MOST_PATH = 4096  # bytes of the path of a socket
 
 RunId = Annotated[str, Form(r"\d{8}-\d{6}-[A-Za-z0-9_.-]{1,96}", "the id of a run")]
 JobId = Annotated[str, Form(r"[A-Za-z0-9][A-Za-z0-9_.\[\]-]{0,127}", "the id of a job")]
@@ -380,8 +382,16 @@ def machine_of(run: Run) -> Machine:
     key = (via, run.folder)
     if key not in _machines:
         assert state.connect is not None
-        _machines[key] = state.connect(*key)
+        _machines[key] = state.connect(via, lambda: _control(run))
     return _machines[key]
+
+
+def _control(run: Run) -> str:
+    """Return the path of the control socket of a run's launch; empty where others could have written it."""
+    try:
+        return read_own(Path(run.folder), CONTROL, MOST_PATH, run.marker).decode()
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def job_log(run: Run) -> str:

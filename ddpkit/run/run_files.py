@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ddpkit.errors import UsageError
-from ddpkit.files import administrators, is_owned, open_path, strangers, who_can_replace
+from ddpkit.files import MARKER, administrators, is_owned, open_path, strangers, who_can_replace
 
 KIND = "run"  # of the directory, in its marker
 MODE = 0o755  # less the umask: others may look, and never write
@@ -143,6 +143,23 @@ def read_private(folder: Path, name: str, limit: int) -> tuple[bytes, bool]:
 
     The name is no link. The bytes and the answer are of one file and one directory, also if either is replaced.
     """
+    content, private, _ = _read(folder, name, limit)
+    return content, private and not is_replaceable(folder)
+
+
+def read_own(folder: Path, name: str, limit: int, marker: tuple[int, int] | None) -> bytes:
+    """Return a file of a run's directory that nobody else can have written or put there. Raises OSError for any other.
+
+    `marker`: device and inode of the directory's marker, by which one in the `logs/` of a team is told from another.
+    """
+    content, private, found = _read(folder, name, limit)
+    if not private or (is_replaceable(folder) if marker is None else marker != found):
+        raise OSError(errno.EPERM, "others can change it", str(folder / name))
+    return content
+
+
+def _read(folder: Path, name: str, limit: int) -> tuple[bytes, bool, tuple[int, int] | None]:
+    """Return a regular file, whether nobody else can write to it or its directory, and what marker is beside it."""
     directory = open_path(os.fspath(folder), os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
     try:
         # A pipe without a writer would make the open itself wait.
@@ -155,9 +172,31 @@ def read_private(folder: Path, name: str, limit: int) -> tuple[bytes, bool]:
         if len(content) > limit:
             raise OSError(errno.EFBIG, f"more than {limit} bytes", str(folder / name))
         private = is_private(status) and status.st_nlink == 1 and is_private(os.fstat(directory))
+        marker = _marker_in(directory)
     finally:
         os.close(directory)
-    return content, private and not is_replaceable(folder)
+    return content, private, marker
+
+
+def marker_of(folder: Path) -> tuple[int, int] | None:
+    """Return device and inode of the marker in a run's directory of this user; None: there is none."""
+    try:
+        directory = open_path(os.fspath(folder), os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+    except OSError:
+        return None
+    try:
+        return _marker_in(directory)
+    finally:
+        os.close(directory)
+
+
+def _marker_in(directory: int) -> tuple[int, int] | None:
+    """The same of an open directory. Another user's can hold a second name of the marker (a hard link)."""
+    try:
+        marker = os.lstat(MARKER, dir_fd=directory)
+    except OSError:
+        return None
+    return (marker.st_dev, marker.st_ino) if os.fstat(directory).st_uid == os.geteuid() else None
 
 
 def is_replaceable(path: Path) -> bool:
@@ -175,7 +214,7 @@ def check_run_folder(folder: Path, trusted: Path | None) -> None:
         who = ", ".join(others)
         raise UsageError(
             f"{who} can put another directory in the place of {folder.parent}, from which the job would load programs",
-            f"ls -ld {shlex.quote(str(folder.parent))}, or --log-dir DIR in a directory that only you can change",
+            f"namei -l {shlex.quote(str(folder.parent))}, or --log-dir DIR in a directory that only you can change",
         )
 
 

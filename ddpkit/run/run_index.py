@@ -23,9 +23,9 @@ from ddpkit.files import adopt_directory, is_owned, make_directories, read_bound
 from ddpkit.launchers import typed_json
 from ddpkit.launchers.typed_json import FilePath, HostWord
 from ddpkit.run import record
-from ddpkit.run.launcher_process import is_alive, is_local, marker_of, place_problem
+from ddpkit.run.launcher_process import is_alive, is_local, place_problem
 from ddpkit.run.record import FILE, ExitCode, RecordError, Run, load, read_record
-from ddpkit.run.run_files import is_own, is_planted, is_private, is_replaceable, owner_of, read_private
+from ddpkit.run.run_files import is_own, is_planted, is_private, is_replaceable, marker_of, owner_of, read_private
 from ddpkit.run.state import EndState, Origin
 from ddpkit.text import one_line
 

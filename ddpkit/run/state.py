@@ -76,4 +76,5 @@ def describe_stall(state: str, pid: int | None, host: str, *, where: str = "", k
 
 
 # Connections are above this room: the command line and `import ddpkit` set this function.
-connect: Callable[[Via, str], Machine] | None = None
+# It takes a function that returns the path of an open connection's control socket; empty: none.
+connect: Callable[[Via, Callable[[], str]], Machine] | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -309,6 +310,62 @@ def test_what_a_node_cannot_use(one: Content, said: dict[str, Any], what: str | 
     assert (found is None) if what is None else found is not None and found[0].startswith(what)
 
 
+# ---- another account with the same user id
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The state folder of the account."""
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project/job.py").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
+def name_of_copy(state: Path, *, dry: bool = False) -> str:
+    asked = replace(job("job.py", workdir=str(state.parent / "project")), folder="/logs/run")
+    return Path(
+        by_nodes(asked, NodeOptions(stage="project", stage_dir="/local"), "logs", dry=dry).command[0]
+    ).parent.name
+
+
+def test_an_account_finds_no_copy_of_an_earlier_one_with_its_user_id(state: Path) -> None:
+    """What a deleted user has left on a node belongs to the next one with the number, and may be changed."""
+    earlier = {name_of_copy(state), name_of_copy(state), name_of_copy(state, dry=True)}
+    token = state / "ddpkit/stage_account"
+    assert stat.S_IMODE(token.stat().st_mode) == 0o600
+    state.rename(state.with_name("earlier"))
+    later = {name_of_copy(state), name_of_copy(state), name_of_copy(state, dry=True)}
+    assert (len(earlier), len(later), len(earlier | later)) == (1, 1, 2)
+
+
+def a_file_that_others_can_write(state: Path) -> None:
+    name_of_copy(state)
+    (state / "ddpkit/stage_account").chmod(0o666)
+
+
+def half_a_file(state: Path) -> None:
+    name_of_copy(state)
+    (state / "ddpkit/stage_account").write_text("0" * 31)
+
+
+def no_directory(state: Path) -> None:
+    state.write_text("")
+
+
+@pytest.mark.parametrize("made", [a_file_that_others_can_write, half_a_file, no_directory])
+def test_without_a_secret_of_the_account_each_launch_has_its_own_copy(
+    made: Callable[[Path], None], state: Path
+) -> None:
+    made(state)
+    assert name_of_copy(state) != name_of_copy(state)
+
+
+def test_a_dry_run_keeps_no_secret(state: Path) -> None:
+    name_of_copy(state, dry=True)
+    assert not state.exists()
+
+
 # ---- in a job of SLURM
 
 
@@ -321,7 +378,7 @@ def task(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 def submit(folder: Path, source: Path, root: Path) -> Job:
     """Write what a launch writes into the directory of a run."""
     asked = replace(job("job.py", workdir=str(source)), folder=str(folder))
-    moved = by_nodes(asked, NodeOptions(stage="project", stage_dir=str(root)), "logs")
+    moved = by_nodes(asked, NodeOptions(stage="project", stage_dir=str(root)), "logs", dry=False)
     assert moved.stage is not None
     (folder / "stage").mkdir(parents=True)
     texts = {
@@ -390,7 +447,7 @@ def test_the_cache_is_outside_of_what_is_copied(tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text("1")
     options = NodeOptions(stage="project", stage_dir=f"{tmp_path}/x/../cache")
     with pytest.raises(UsageError, match=r"/cache: is inside .*, whose files are copied"):
-        by_nodes(job("job.py", workdir=str(tmp_path)), options, "logs")
+        by_nodes(job("job.py", workdir=str(tmp_path)), options, "logs", dry=True)
 
 
 @pytest.mark.parametrize("workdir", ["/", str(Path.home()), "/tmp"])

@@ -80,6 +80,14 @@ def ran(done: Done) -> list[list[str]]:
     return [list(words[2:]) for words in found]
 
 
+def test_a_changed_copy_of_an_account_with_the_same_user_id_is_not_run(site: Site) -> None:
+    earlier, later = ({"XDG_STATE_HOME": str(site.bare.folder / "logs" / name)} for name in ("earlier", "later"))
+    assert [words[0] for words in ran(site.bare.launch(*site.argv(), env=earlier))] == ["one", "one"]
+    site.on("node1", f"""echo "TEXT = 'theirs'" | tee {STAGE}/project-*/part.py""")
+    assert [words[0] for words in ran(site.bare.launch(*site.argv(), env=earlier))] == ["theirs", "one"]
+    assert [words[0] for words in ran(site.bare.launch(*site.argv(), env=later))] == ["one", "one"]
+
+
 @pytest.mark.parametrize("backend", ["ssh", "pdsh"])
 def test_copied_once_for_each_content(site: Site, backend: str) -> None:
     shown = site.launch("--dry-run", backend=backend)

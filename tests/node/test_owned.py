@@ -352,6 +352,50 @@ def test_a_file_of_another_user_is_replaced_only_as_a_shared_one(tmp_path: Path)
     assert (path.read_bytes(), stat.S_IMODE(found.st_mode), found.st_gid) == (b"both", 0o664, 12345)
 
 
+# Links (place, target, owner), a path over them, and who can lead it elsewhere. `shared` is of the group 60000, without
+# members, `hers` of the user 60001, `mine` this user's alone.
+WAYS: dict[str, tuple[list[tuple[str, str, int]], str, set[str]]] = {
+    "no link": ([], "mine/logs", set()),
+    "this user's": ([("mine/to", "real", 0)], "mine/to/logs", set()),
+    "this user's in a sticky directory": ([("sticky/to", "../mine", 0)], "sticky/to/logs", set()),
+    "where a group writes": ([("shared/to", "../mine", 0)], "shared/to/logs", {"group 60000"}),
+    "as the last name": ([("shared/to", "../mine", 0)], "shared/to", {"group 60000"}),
+    "behind another": ([("mine/to", "../shared/to", 0), ("shared/to", "../mine", 0)], "mine/to/logs", {"group 60000"}),
+    "upwards": ([("mine/to", "../shared/../mine", 0)], "mine/to/logs", set()),
+    "another user's": ([("sticky/to", "../mine", 60001)], "sticky/to/logs", {"user 60001"}),
+    "in another user's directory": ([("hers/to", "../mine", 0)], "hers/to/logs", {"user 60001"}),
+    "behind what is missing": ([("shared/to", "../mine", 0)], "mine/none/../../shared/to/logs", {"group 60000"}),
+}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+@pytest.mark.parametrize("name", WAYS)
+def test_who_can_lead_a_path_elsewhere_by_a_link_on_the_way(name: str, tmp_path: Path) -> None:
+    modes = {"mine": (0o755, 0, 0), "shared": (0o2775, 0, 60000), "sticky": (0o1777, 0, 0), "hers": (0o755, 60001, 0)}
+    for folder, (mode, user, group) in modes.items():
+        (tmp_path / folder).mkdir()
+        os.chown(tmp_path / folder, user, group)
+        (tmp_path / folder).chmod(mode)
+    links, path, who = WAYS[name]
+    for place, target, owner in links:
+        (tmp_path / place).symlink_to(target)
+        os.lchown(tmp_path / place, owner, 0)
+    assert owned.who_can_replace(str(tmp_path / path)) == who
+
+
+def test_a_link_on_the_way_to_the_home_counts_as_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `/home` may be one to a disk: whoever can change it, can change all that is this user's."""
+    (tmp_path / "disk/me").mkdir(parents=True)
+    (tmp_path / "homes").symlink_to("disk")
+    tmp_path.chmod(0o777)
+    logs = str(tmp_path / "homes/me/logs")
+    assert owned.who_can_replace(logs) == {owned.EVERYONE}
+    monkeypatch.setenv("HOME", str(tmp_path / "homes/me"))
+    assert owned.who_can_replace(logs) == set()
+    assert owned.who_can_replace(str(tmp_path / "disk/me/logs")) == set()
+    assert owned.who_can_replace(str(tmp_path / "disk/other/logs")) == set()  # who can rename it renames the home
+
+
 # ---- signals
 
 

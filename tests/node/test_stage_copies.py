@@ -218,6 +218,13 @@ def test_what_ddpkit_did_not_make_stays(node: Node) -> None:
     assert left[0].exists()
 
 
+def replaced_by_link(folder: Path) -> None:
+    """Another user's link in place of a directory, as `--stage-dir`."""
+    folder.rename(folder.with_name("real"))
+    folder.symlink_to("real")
+    os.lchown(folder, 60001, 0)
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [
@@ -229,6 +236,7 @@ def test_what_ddpkit_did_not_make_stays(node: Node) -> None:
         (lambda root: root.parent.chmod(0o777), "every user can rename what is in it"),
         (lambda root: (shutil.chown(root.parent, 0, 60000), root.parent.chmod(0o770)), "group 60000 can rename what"),
         (lambda root: shutil.chown(root.parent, 60001, 0), "user 60001 can rename what is in it"),
+        (lambda root: replaced_by_link(root.parent), "user 60001 can rename what is in it"),
     ],
 )
 def test_a_directory_that_is_refused(make: Callable[[Path], object], said: str, node: Node) -> None:

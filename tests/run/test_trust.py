@@ -7,10 +7,11 @@ import os
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -163,6 +164,79 @@ def test_no_host_of_a_record_outside_of_the_index_is_connected_to(
     for words in LOOKS:
         assert "Traceback" not in ddpkit(*words, str(folder)).stderr
     assert not other.exists(), other.read_text()
+
+
+def another_users(folder: Path, control: Path) -> None:
+    folder.rename(folder.with_name("away"))
+    shutil.copytree(folder.with_name("away"), folder)
+    for path in (*folder.iterdir(), folder):
+        os.chown(path, 60001, 60001)
+
+
+def another_of_this_users(folder: Path, control: Path) -> None:
+    folder.rename(folder.with_name("away"))
+    shutil.copytree(folder.with_name("away"), folder)
+
+
+def a_pipe(folder: Path, control: Path) -> None:
+    (folder / "connection").unlink()
+    os.mkfifo(folder / "connection")
+
+
+def a_socket_of_another_user(folder: Path, control: Path) -> None:
+    os.chown(control, 60001, 60001)
+
+
+def a_directory_that_others_can_enter(folder: Path, control: Path) -> None:
+    control.parent.chmod(0o755)
+
+
+def a_link_of_another_user(folder: Path, control: Path) -> None:
+    control.parent.rename(control.parent.with_name("real"))
+    control.parent.symlink_to("real")
+    os.lchown(control.parent, 60001, 60001)
+
+
+def as_it_was(folder: Path, control: Path) -> None:
+    pass
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+@pytest.mark.parametrize(
+    "change",
+    [
+        another_users, another_of_this_users, a_pipe, a_socket_of_another_user, a_directory_that_others_can_enter,
+        a_link_of_another_user, as_it_was,
+    ],
+)  # fmt: skip
+def test_no_connection_is_used_that_others_put_there(
+    ddpkit: DDPKIT, team: Path, tmp_path: Path, clean_environ: dict[str, str], other: Path,
+    change: Callable[[Path, Path], None], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """The file `connection` of a run in the `logs/` of a team: commands for the job go over that connection."""
+    via = {"host": "login1", "user": "me", "port": 22, "transport": "openssh", "python": "python3"}
+    folder, control = team / ID, tmp_path / "ssh/master0"
+    control.parent.mkdir(0o700)
+    with socket.socket(socket.AF_UNIX) as master:
+        monkeypatch.chdir(control.parent)  # its path may have 107 bytes
+        master.bind(control.name)
+    record = planted(folder, job={**JOB, "via": via}, job_id="7")
+    (folder / ".ddpkit").write_text("run\n")
+    (folder / "connection").write_text(str(control))
+    for path in folder.iterdir():
+        path.chmod(0o600)
+    marker = (folder / ".ddpkit").stat()
+    index = Path(clean_environ["XDG_STATE_HOME"], "ddpkit/runs")
+    index.mkdir(0o700, parents=True)
+    kept = {"folder": str(folder), "host": os.uname().nodename, "run": record}
+    (index / ID).write_text(json.dumps({**kept, "marker": [marker.st_dev, marker.st_ino]}))
+    (index / ID).chmod(0o600)
+    change(folder, control)
+    for words in (("ps",), ("status", ID), ("stop", ID)):
+        assert "Traceback" not in ddpkit(*words).stderr
+    asked = other.read_text()
+    assert "login1" in asked
+    assert (f"-S {control} -Ocheck" in asked) == (change is as_it_was)
 
 
 @pytest.mark.parametrize(
@@ -716,16 +790,30 @@ def test_who_moves_the_directory_of_a_run_takes_no_command_away(
     assert command.end() == 143
 
 
+@pytest.mark.parametrize("owner", [0, 54399])
 def test_a_launch_in_a_program_takes_no_request_in_the_place_of_its_directory(
-    ddpkit: DDPKIT, team: Path, clean_environ: dict[str, str]
+    ddpkit: DDPKIT, team: Path, clean_environ: dict[str, str], owner: int
 ) -> None:
-    code = "import ddpkit, sys\nddpkit.launch('sleep', ['600'], nproc_per_node=1, log_dir=sys.argv[1])"
+    """Nor does a record there say that it has ended: the program may live on after a run, so its record is read."""
+    if owner and os.geteuid() != 0:
+        pytest.skip("only root can give a directory away")
+    code = "import ddpkit, sys\nddpkit.launch('sleep', ['600'], nproc_per_node=1, log_dir=sys.argv[1]).wait()"
     program = subprocess.Popen([sys.executable, "-c", code, str(team)], cwd=team.parent, env=clean_environ)
     try:
         wait_until(lambda: list(team.glob("*/status.json")))
         (folder,) = team.iterdir()
         folder.rename(team / "away")
         shutil.copytree(team / "away", folder)
+        if owner:
+            (folder / ".ddpkit").unlink()
+            (folder / ".ddpkit").hardlink_to(team / "away/.ddpkit")  # where the kernel lets others make hard links
+            record = json.loads((folder / "run.json").read_text())
+            (folder / "run.json").write_text(
+                json.dumps({**record, "state": "done", "exit_code": 0, "ended": time.time()})
+            )
+            for path in (folder / "run.json", folder):
+                os.chown(path, owner, owner)
+        assert json.loads(ddpkit("status", folder.name, "--json").stdout)["state"] == "running"
         assert f"its directory was replaced by another one: {folder}" in ddpkit("stop", folder.name).stderr
         assert not (folder / "requests").exists()
         (folder.rename(team / "copy"), (team / "away").rename(folder))
@@ -786,5 +874,26 @@ def test_a_job_loads_no_program_that_others_can_put_in_place(
     (tmp_path / "home/job.py").write_text("")
     where = ("--workdir", str(tmp_path / "home"), "--log-dir", str(tmp_path / "team/logs"))
     done = ddpkit("launch", "-b", backend, "-N", "1", "-n", "2", *where, "--dry-run", "--", "job.py")
+    assert done.returncode == (121 if refused else 0), done.stderr
+    assert refused in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+@pytest.mark.parametrize(("kind", "refused"), [("theirs", "group 60000, user 60001 can put another"), ("mine", "")])
+def test_a_job_loads_no_program_by_a_link_that_others_can_lead_elsewhere(
+    kind: str, refused: str, ddpkit: DDPKIT, tmp_path: Path
+) -> None:
+    """The job's script names the directory by the link: whoever changes that while the job waits chooses programs."""
+    for name in ("shared", "mine", "real/logs"):
+        (tmp_path / name).mkdir(parents=True)
+    os.chown(tmp_path / "shared", 0, 60000)
+    (tmp_path / "shared").chmod(0o2775)
+    (tmp_path / "mine/job.py").write_text("")
+    link = tmp_path / ("shared/to" if kind == "theirs" else "mine/to")
+    link.symlink_to(tmp_path / "real")
+    if kind == "theirs":
+        os.lchown(link, 60001, 60000)
+    where = ("--workdir", str(tmp_path / "mine"), "--log-dir", str(link / "logs"))
+    done = ddpkit("launch", "-b", "slurm-srun", "-N", "1", "-n", "2", *where, "--dry-run", "--", "job.py")
     assert done.returncode == (121 if refused else 0), done.stderr
     assert refused in done.stderr

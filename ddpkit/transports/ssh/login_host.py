@@ -26,7 +26,6 @@ from ddpkit.transports.transport import SshTransport
 
 ANSWER_LIMIT = 15.0  # seconds for the way of a call and its answer
 PAUSES = (1.0, 30.0)  # seconds between two connections, the first and the longest
-CONTROL_FILE = "connection"  # in the run's directory here
 FEED = 0.2  # seconds that a program's output is awaited in one call: other calls wait meanwhile
 
 
@@ -40,14 +39,12 @@ class LoginHost:
         via: Via,
         options: NodeOptions,
         note: Callable[[str], None] = lambda _: None,
-        control_file: Path | None = None,
-        *,
-        borrows: bool = False,
+        control: Callable[[], str] | None = None,
     ) -> None:
         """Take the host, and the options of its connection. `note` gets lines for a person.
 
-        `control_file` holds the path of the control socket of the launch, with -o transport=openssh. `borrows`: this
-        process is another one, and uses that connection if it is open: the host does not ask again.
+        `control`: with -o transport=openssh, returns the path of the control socket of the launch, which is another
+        process. Its connection is used if it is open: the host does not ask again.
         """
         self.spec = HostSpec(name=via.host, user=via.user, port=via.port)
         self.place = self.spec.label
@@ -61,8 +58,8 @@ class LoginHost:
         self._tries = 0
         self._try_at = 0.0  # time.monotonic()
         self._way: Connector | None = None
-        self._borrows = borrows
-        self.control_file = control_file
+        self._control = control
+        self.control_file: Path | None = None  # of this launch: for the path of its control socket
         self._shown = False  # the control file has the socket of this connection
 
     # ---- connection
@@ -89,18 +86,16 @@ class LoginHost:
         return self._way
 
     def _connector(self) -> Connector:
-        if self._options.transport != "openssh" or self.control_file is None or not self._borrows:
+        if self._options.transport != "openssh" or self._control is None:
             return SshTransport.connector(self._options, self._note)
         from ddpkit.transports.ssh.openssh import OpenSsh
 
-        control = ""
-        with suppress(OSError):
-            control = self.control_file.read_text()
-        return OpenSsh(accept_new=False, timeout=self._options.connect_timeout, note=self._note, control=control)
+        limit, control = self._options.connect_timeout, self._control()
+        return OpenSsh(accept_new=False, timeout=limit, note=self._note, control=control)
 
     def _show_control(self) -> None:
         """Write the path of the control socket, as soon as the run has a directory."""
-        if self._options.transport != "openssh" or self.control_file is None or self._borrows or self._shown:
+        if self._options.transport != "openssh" or self.control_file is None or self._shown:
             return
         if self.control_file.parent.is_dir():
             options = self.way().login(self.spec)
@@ -208,10 +203,10 @@ class _RemoteStream:
                 self._host.call("stop", patience, pid=self._pid, patience=patience)
 
 
-def of_record(via: Via, folder: str) -> LoginHost:
-    """Return the login host of a job, from its record. `folder`: of the run, on this machine."""
+def of_record(via: Via, control: Callable[[], str]) -> LoginHost:
+    """Return the login host of a job, from its record."""
     options = NodeOptions(transport=via.transport, connect_timeout=via.connect_timeout)
-    return LoginHost(via, options, control_file=Path(folder, CONTROL_FILE), borrows=True)
+    return LoginHost(via, options, control=control)
 
 
 def check_answer(facts: Mapping[str, Any], host: LoginHost, *, script: str, python: str, synced: bool) -> None:
@@ -227,7 +222,7 @@ def check_answer(facts: Mapping[str, Any], host: LoginHost, *, script: str, pyth
     if facts["strangers"]:
         who = words_of_node(", ".join(map(str, facts["strangers"])))
         what = f"{who} can put another directory in the place of {facts['log_dir']} on {where}"
-        fix = f"{ssh} ls -ld {quote(facts['log_dir'])}, or --log-dir DIR in a directory that only you can change"
+        fix = f"{ssh} namei -l {quote(facts['log_dir'])}, or --log-dir DIR in a directory that only you can change"
         raise PreflightError(f"{what}, from which the job would load programs", fix)
     if synced:
         return

@@ -15,6 +15,7 @@ import os
 import random
 import re
 import shutil
+import stat
 import subprocess
 import sys
 import threading
@@ -26,6 +27,7 @@ from pathlib import Path
 from ddpkit.errors import UsageError, install
 from ddpkit.launchers.events import Event
 from ddpkit.launchers.shell import join, quote
+from ddpkit.node.owned import who_can_replace
 from ddpkit.transports.channel import RefusedError
 from ddpkit.transports.hosts import ALONE, HostSpec
 from ddpkit.transports.ssh.config import last_jump
@@ -80,7 +82,7 @@ class OpenSsh:
     def __init__(self, *, accept_new: bool, timeout: float, note: Callable[[str], None], control: str = "") -> None:
         """Take the settings. Raises UsageError if this machine has no ssh.
 
-        `control`: the socket of a control master of another process, which is used while it runs.
+        `control`: the socket of a control master of another process of this user, which is used while it runs.
         """
         ssh = shutil.which("ssh")
         if ssh is None:
@@ -191,8 +193,9 @@ class OpenSsh:
             and self._local("-Ocheck", *place(spec), "--", spec.name)[0] == 0
         ):
             return _OVER
-        if self._control and self._local("-S", self._control, "-Ocheck", *place(spec), "--", spec.name)[0] == 0:
-            return ("-S", self._control, *_OVER)
+        lent = ("-S", self._control)
+        if _is_private(self._control) and self._local(*lent, "-Ocheck", *place(spec), "--", spec.name)[0] == 0:
+            return (*lent, *_OVER)
         for number in range(TRIES):
             name = f"master{next(self._names)}"
             assert self._folder is not None
@@ -322,6 +325,16 @@ class OpenSsh:
             return f"y\n{self._questions.ask_for(host, text)}\n"
         except EOFError:
             return "n\n"
+
+
+def _is_private(control: str) -> bool:
+    """Tell whether a path is a socket of this user in a directory that no other user can enter, or replace."""
+    try:
+        socket, above = Path(control).lstat(), Path(control).parent.lstat()
+        whole = stat.S_ISSOCK(socket.st_mode) and stat.S_ISDIR(above.st_mode) and not above.st_mode & 0o077
+        return whole and {socket.st_uid, above.st_uid} == {os.geteuid()} and not who_can_replace(control)
+    except OSError:
+        return False
 
 
 def _refusal(lines: Sequence[str], spec: HostSpec) -> RefusedError:
