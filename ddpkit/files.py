@@ -51,6 +51,7 @@ __all__ = [
     "adopt_directory",
     "append",
     "check_replaceable",
+    "check_way",
     "create",
     "create_whole",
     "is_owned",

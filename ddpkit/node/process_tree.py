@@ -122,7 +122,7 @@ def is_young(pid: int) -> bool:
     process, now = read_process(pid), time.clock_gettime(time.CLOCK_BOOTTIME)
     if process is None or now >= process.started + GROWN_UP + STARVED:
         return False
-    return now < process.started + GROWN_UP + starved(pid)
+    return bool(now < process.started + GROWN_UP + starved(pid))
 
 
 def starved(pid: int) -> float:

@@ -96,8 +96,9 @@ _ATTEMPT = _Content(
 )
 _RUN = _Content(
     *_FILES, r"\.ddpkit", r"r(un|oles)\.json", "requests", r"requests\.taken", "connection", r"on_end\.log",
-    r"on_attempt\.log", r"metrics_before\.json", **_ATTEMPT.directories, attempt=_ATTEMPT,
+    r"on_attempt\.log", r"metrics_before\.json", attempt=_ATTEMPT,
 )  # fmt: skip
+_RUN.directories |= _ATTEMPT.directories
 _RUN.directories["call"] = _Content(
     r"\.ddpkit", "function", r"function_call\.py", r"value\.\d+", sign=".ddpkit"
 )  # where the launcher was killed

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from conftest import DDPKIT, PATIENCE, SCRIPT, START, wait_until
+from conftest import DDPKIT, PATIENCE, SCRIPT, START
+from program import wait_until
 from terminal import Terminal
 
 from ddpkit.execution.job import program_file
