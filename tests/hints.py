@@ -41,7 +41,8 @@ def of(stderr: str) -> list[str]:
 
 
 def first_error(stderr: str) -> str:
-    found = re.search(r"error: (.*)", stderr)
+    """Return the first error; of one that is a list, with the first line of that."""
+    found = re.search(r"error: (.*(?:(?<=:)\n.*)?)", stderr)
     return found[1] if found else ""
 
 

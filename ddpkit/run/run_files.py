@@ -23,13 +23,13 @@ MODE = 0o755  # less the umask: others may look, and never write
 class _Content:
     """What ddpkit writes into one directory: names of files, and directories with their own content.
 
-    `sign`: a file that is always there, where a script may make a directory with the same name.
+    `signs`: files of which one is always there, where a script may make a directory with the same name.
     """
 
-    def __init__(self, *files: str, sign: str = "", **directories: _Content) -> None:
+    def __init__(self, *files: str, signs: tuple[str, ...] = ("",), **directories: _Content) -> None:
         self.files = re.compile("|".join(files))
         self.directories = directories
-        self.sign = sign
+        self.signs = signs
 
     def has_file(self, name: str) -> bool:
         draft = _DRAFT.fullmatch(name)
@@ -41,21 +41,23 @@ class _Content:
         content = self.directories.get(kind)
         if kind == "run" and not is_owned(os.fspath(path), KIND):
             return None
-        return None if content is None or not (path / content.sign).exists() else content
+        return content if content is not None and any((path / name).exists() for name in content.signs) else None
 
 
 _DRAFT = re.compile(r"\.(.+)\.[0-9a-f]{16}")  # of `owned.replace_file`
 _DIRECTORIES = {"attempt": r"attempt-\d+", "dump": r"dump-\d{8}-\d{6}(-\d+)?", "run": r"\d{8}-\d{6}-.+"}
 
 
-def _programs(*names: str, also: tuple[str, ...] = ()) -> _Content:
+def _programs(*names: str, also: tuple[str, ...] = (), sign: str = "") -> _Content:
     """Programs of ddpkit, with what Python makes of them; and other files. `also`: forms of more names.
 
-    The first program is the sign of the directory.
+    The first program is a sign of the directory. `sign`: another one, of a version without these programs.
     """
     modules = "|".join(name.removesuffix(".py") for name in names if name.endswith(".py"))
     cache = _Content(rf"({modules})\.cpython-\d+(\.opt-\d)?\.pyc(\.\d+)?")
-    return _Content(*(name.replace(".", r"\.") for name in names), *also, sign=names[0], __pycache__=cache)
+    return _Content(
+        *(name.replace(".", r"\.") for name in names), *also, signs=(names[0], sign or names[0]), __pycache__=cache
+    )
 
 
 # Also of programs that earlier versions wrote: `ddpkit rm` removes the runs of those as well.
@@ -92,7 +94,7 @@ _ATTEMPT = _Content(
     hook=_programs("sitecustomize.py", "rank_observe.py", "rank_events.py", "rank_responder.py", "rank_events_file.py"),
     preload=_programs("sitecustomize.py", "fork_server.py", "fork_task.py", *_OF_RANKS, "spec.json"),
     # Each node writes its own `node1.json`.
-    stage=_programs(*_OF_STAGE, also=(r"[A-Za-z0-9.:-]+\.json", r"[a-z]+-[0-9a-f]+\.tar")),
+    stage=_programs(*_OF_STAGE, also=(r"[A-Za-z0-9.:-]+\.json", r"[a-z]+-[0-9a-f]+\.tar"), sign="contents.json"),
 )
 _RUN = _Content(
     *_FILES, r"\.ddpkit", r"r(un|oles)\.json", "requests", r"requests\.taken", "connection", r"on_end\.log",
@@ -100,7 +102,7 @@ _RUN = _Content(
 )  # fmt: skip
 _RUN.directories |= _ATTEMPT.directories
 _RUN.directories["call"] = _Content(
-    r"\.ddpkit", "function", r"function_call\.py", r"value\.\d+", sign=".ddpkit"
+    r"\.ddpkit", "function", r"function_call\.py", r"value\.\d+", signs=(".ddpkit",)
 )  # where the launcher was killed
 _RUN.directories["tests"] = _Content(run=_RUN)  # of suspects, before the next attempt
 _RUN.directories["roles"] = _Content(run=_RUN)  # the runs of a run's replicas

@@ -476,5 +476,5 @@ def test_a_dump_that_its_launcher_wrote_last_is_found(tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(client, "signal_launcher", lambda *_: None)
     monkeypatch.setattr("ddpkit.run.launcher_process.is_alive", end_with_a_dump)
-    run: Any = SimpleNamespace(folder=str(tmp_path), run_id="r")
+    run: Any = SimpleNamespace(folder=str(tmp_path), run_id="r", marker=None)
     assert client.request_dump(run) == {"ranks": 2}
