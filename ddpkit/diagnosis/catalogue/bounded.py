@@ -7,7 +7,6 @@ takes too long once is left out from then on, with one warning.
 from __future__ import annotations
 
 import json
-import logging
 import re
 import subprocess
 import sys
@@ -94,6 +93,8 @@ class _Searcher:
     def _leave_out(self, pattern: str, origin: str) -> None:
         self._left_out.add((pattern, origin))
         what = f"{origin}: a search for {pattern!r} took more than {LIMIT} s: a repeat within a repeat may take years"
+        import logging  # `explain` of a short log does without
+
         logging.getLogger(__name__).warning("ddpkit: rules of this site are left out: %s", what)
         process, self._process = self._process, None
         if process is not None:
