@@ -23,7 +23,6 @@ from ddpkit.monitor import dump
 from ddpkit.node import env_names
 from ddpkit.node.owned import MARKER
 from ddpkit.run import metrics, record, timeline
-from ddpkit.transports.ssh import login_host
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -333,7 +332,7 @@ FILES = {
     metrics.BEFORE: "size and time of each metrics file that was there at the start",
     "report.html": "the page of `ddpkit report`",
     f"dump-*/{dump.SUMMARY}": "summary of one `ddpkit dump`; `stacks.txt` has the stacks of all threads",
-    login_host.CONTROL_FILE: "`--via` with `-o transport=openssh`: control socket of the launch, for later commands",
+    record.CONTROL: "`--via` with `-o transport=openssh`: control socket of the launch, for later commands",
     on_end.LOG: "output of `on_end`",
     on_end.ATTEMPT_LOG: "output of `on_attempt`",
     record.REQUESTS: "requests of other shells to the launcher",
