@@ -308,7 +308,7 @@ def _is_survived(match: LogMatch, last: int, course: Course) -> bool:
         return True
     if course.steps_after(match) >= PROGRESS_LINES:
         # A program's own traceback stands before its last progress where a buffer of standard output was written then.
-        shown = course.steps_before(match) > 0 or course.is_completed(match)
+        shown = course.steps_before(match) > 0 or course.is_completed(match) or course.exceeds_buffer(match)
         return not match.top or shown
     # Ranks go on for a while after a scheduler or a kernel has reported their end.
     reported = match.decisive or match.evidence == "kernel" or match.scope == "job"

@@ -13,6 +13,7 @@ from ddpkit.diagnosis.catalogue import form
 from ddpkit.diagnosis.line_prefixes import split_prefix, visible_line
 
 MOST_STEPS = 2000  # lines of progress that are looked at for one failure
+BUFFER = 1 << 16  # characters
 AS_BEFORE = 2  # lines of a shape that goes on
 PROGRESS_LINES = 20  # so many lines of progress after a failure show that the run went on
 RANKS = re.compile(r"\[[Rr]ank ?(\d+)\]")
@@ -31,6 +32,7 @@ _ORIGIN = form("origin")
 
 # A bar of progress that has not ended, and the time since it began.
 _BAR = re.compile(r"\b\d{1,2}%\|.*\[(?:(?P<hours>\d+):)?(?P<minutes>\d+):(?P<seconds>\d\d)<")
+_STATE = re.compile(r"\b\d{1,2}%\|[^|]*\| *(\d+/\d+) \[")  # how far it is
 _TRAINS = form("trains")
 _TIMEOUT = re.compile(r"Timeout\(ms\)=(\d+)|(?:timed out after|[Tt]imed out waiting|timeout after|ran for) (\d+) ?m")
 TOLERANCE = 0.1  # a bar is as old as a timeout within this part of it
@@ -176,6 +178,11 @@ class Course:
         start = bisect_left(self._steps, match.end)
         return self._count(self._steps[start : start + MOST_STEPS], match.speaker.rank)
 
+    def exceeds_buffer(self, match: LogMatch) -> bool:
+        """Whether more stands below a match than a process writes at its end: Python's buffer has 8 KiB."""
+        steps = self._steps[bisect_left(self._steps, match.end) :]
+        return sum(len(self.lines[index]) for index in steps[: BUFFER // 4]) > BUFFER
+
     def steps_before(self, match: LogMatch) -> int:
         above = range(max(0, match.number - 1 - MOST_STEPS), match.number - 1)
         return self._count([index for index in above if self._is_progress_at(index)], match.speaker.rank)
@@ -193,7 +200,11 @@ class Course:
         known = Counter(shape_of(line) for line in {*above, *(() if match.top else (self.lines[each] for each in own))})
         least = 1 if match.top else 2
         seen, before, count = set(above), {shape_of(line) for line in above}, 0
+        # A program that ends with an exception shows its bar once more: one state alone is no progress.
+        stands = len({state for index in own for state in _STATE.findall(self.lines[index])}) == 1
         for line in (self.lines[index] for index in own):
+            if stands and _STATE.search(line):
+                continue
             shape = shape_of(line)
             recurs = (
                 shape is not None

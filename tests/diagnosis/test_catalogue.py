@@ -31,8 +31,8 @@ def test_ids_are_unique_and_stable_in_form() -> None:
 # What a text may hold beside its pattern's own groups: what is known of the speaker, and what the reader computes.
 KNOWN = frozenset(
     """
-    host rank job path reason busy work late absent calls frame group number peers same
-    above option meaning name place passed next guilty
+    host rank job path reason busy work late absent calls frame group number peers same versions
+    above cuda option wheel usage meaning name sharing place passed next guilty
     count visible
     """.split()
 )
