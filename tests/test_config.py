@@ -79,6 +79,7 @@ def test_keywords_are_the_settings() -> None:
         "roles",
         "roles_from",
         "replica",
+        "stdin",
     }
 
 

@@ -13,8 +13,9 @@ import ddpkit
 from ddpkit.launchers import events
 
 NODE = Path(ddpkit.__file__).parent / "node"
-# Sent by a transport in a supervisor's place, or by the line that starts a supervisor (`transports/protocol.py`).
-NOT_OF_SUPERVISORS = {"lost", "note"}
+# Of the launcher itself, of a transport in a supervisor's place, or of the line that starts a supervisor
+# (`transports/protocol.py`).
+NOT_OF_SUPERVISORS = {"input", "lost", "note"}
 
 
 def sent() -> dict[str, list[tuple[set[str], bool]]]:
