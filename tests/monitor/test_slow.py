@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from conftest import DDPKIT, SCRIPT, START
 from jsonschema import Draft202012Validator
+from program import wait_until
 from test_docs_blocks import output
 
 from ddpkit.monitor import slow
@@ -332,10 +333,19 @@ def test_a_rank_that_stands_still_meanwhile_is_watched_to_the_end(
     script(TRAINS.replace("0.09 if dist.get_rank() == 2 else 0.03", "0.03"))
     command = start("launch", "-n", "3", "--observe", "stacks", "--", "job.py")
     command.wait_for("ready", 3)
+    pids: list[int | None] = []
+
+    def is_told() -> bool:
+        """Whether the launcher has written the process of rank 1 yet: with its first heartbeats."""
+        sample = json.loads(ddpkit("status", "--json").stdout)["sample"] or {"ranks": []}
+        pids[:] = [rank["pid"] for rank in sample["ranks"] if rank["rank"] == 1]
+        return pids[:1] not in ([], [None])
+
+    wait_until(is_told)
+    (pid,) = pids
+    assert pid is not None
     watching = start("status", "--slow", "--json")
     watching.wait_for("are watched")
-    status = json.loads(ddpkit("status", "--json").stdout)
-    pid = next(rank["pid"] for rank in status["sample"]["ranks"] if rank["rank"] == 1)
     while watching.process.poll() is None:
         for number in (signal.SIGSTOP, signal.SIGCONT):
             os.kill(pid, number)
