@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # The command in a session that ends with this process, however that ends: then the pipe has no writer any more.
 # A child of nobody: the command may wait for all of its own. The command can have a secret, such as the address of a
 # webhook: it comes as a variable, which nobody else can see, and not as an argument.
-_COMMAND = "DDPKIT_HOOK"
+_COMMAND = "DDPKIT_COMMAND"
 _WITH_US = (
     '[ ! -e "/dev/fd/$1" ] || ({ read -r _ < "/dev/fd/$1" || kill -KILL -$$; } &); '
     f'command=${_COMMAND}; unset {_COMMAND}; shift; eval "$command"'

@@ -40,7 +40,9 @@ def start(tmp_path: Path) -> Iterator[Start]:
         (tmp_path / "inner.py").write_text(inner)
         env = {"PATH": "/usr/bin:/bin", "PYTHONUNBUFFERED": "1", "DDPKIT_OBSERVE": "stacks"}
         env |= {"DDPKIT_HOOK": bundle, "PYTHONPATH": bundle} if hooked else {}
-        process = subprocess.Popen([python, "job.py"], cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [python, "job.py"], cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
         started.append(process)
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
@@ -48,7 +50,8 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
     yield run
     for process in started:
-        process.kill()
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)  # with what it has started
         process.wait(PATIENCE)
         assert process.stdout is not None
         process.stdout.close()
