@@ -68,6 +68,7 @@ VARIABLES = {
         (
             "DDPKIT_CALL",
             "DDPKIT_COLD",
+            "DDPKIT_COMMAND",
             "DDPKIT_COMPLETE",
             "DDPKIT_DETACHED",
             "DDPKIT_HOLDER",
