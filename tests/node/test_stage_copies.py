@@ -246,6 +246,15 @@ def test_a_directory_that_is_refused(make: Callable[[Path], object], said: str, 
     assert said in node.look()["problem"]
 
 
+def test_a_directory_that_is_refused_is_not_made(node: Node) -> None:
+    others = node.root.parent / "others"
+    others.mkdir()
+    others.chmod(0o777)
+    node.root = others / "deep" / node.root.name
+    assert "every user can rename what is in it" in node.look()["problem"]
+    assert list(others.iterdir()) == []
+
+
 def test_nothing_is_removed_where_locks_may_be_another_machines(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stage, "LOCAL", frozenset())
     names = ["project-" + letter * 32 for letter in "abcdef"]
