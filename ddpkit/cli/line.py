@@ -72,7 +72,7 @@ LETTERS = {
 # Letters that ddpkit has as well: with a value sbatch's --dependency and --qos, else --detach and --quiet.
 BOTH = ("-d", "-q")
 _PASSED = """
-    mail-type mail-user licenses clusters comment begin deadline mem-per-cpu mem-per-gpu tmp switches nice wckey
+    mail-type mail-user licenses clusters comment begin deadline mem-per-cpu mem-per-gpu tmp nice wckey
     priority gpu-freq cores-per-socket sockets-per-node threads-per-core hint prefer time-min
     cluster-constraint network profile-data cpus-per-gpu
 """

@@ -153,7 +153,8 @@ _OWN |= {"-o": "-o output=", "-a": "-o array="}
 _OWN |= dict.fromkeys(("--error", "-e", "--export", "--wrap", "--wait", "-W"), "")
 _NO_VALUE = "hHkOQsuvVW"  # letters of sbatch's options without a value: others can follow in the same word
 # sbatch's variables with another name than their option, and those that change what ddpkit needs even without one.
-_VARIABLES = {"time": "TIMELIMIT", "mem": "MEM_PER_NODE", "array": "ARRAY_INX"}
+_VARIABLES = {"time": "TIMELIMIT", "mem": "MEM_PER_NODE", "array": "ARRAY_INX", "switches": "REQ_SWITCH WAIT4SWITCH"}
+_VARIABLES |= {"segment": "SEGMENT_SIZE", "cpu-freq": "CPU_FREQ_REQ", "bb": "BURST_BUFFER"}
 _NEVER = ("ERROR", "EXPORT", "ARRAY_INX", "WAIT")
 _TIME = re.compile(r"\d+(:\d+){0,2}|\d+-\d+(:\d+){0,2}|-1|infinite|unlimited", re.IGNORECASE)  # as sbatch reads it
 
@@ -193,7 +194,8 @@ SLURM = Scheduler(
 def _overridden(script: str) -> list[str]:
     """Return the variables of sbatch that stay out of a submission: each would win over a line of the job script."""
     options = set(re.findall("^#SBATCH --([a-z-]+)", script, re.MULTILINE))
-    names = {_VARIABLES.get(option, option.removeprefix("no-").replace("-", "_").upper()) for option in options}
+    named = (_VARIABLES.get(option, option.removeprefix("no-").replace("-", "_").upper()) for option in options)
+    names = {name for each in named for name in each.split()}
     if any(name.startswith("MEM_PER") for name in names):
         names |= {"MEM_PER_NODE", "MEM_PER_CPU", "MEM_PER_GPU"}  # they exclude each other
     names |= {"NO_REQUEUE"} if "REQUEUE" in names else set()
@@ -274,6 +276,7 @@ class Slurm(Contained):
         "order of the ranks: block (of the scheduler), topology (of the switches) or given (of the named hosts); "
         "auto: given with named hosts, else block",
     )
+    switches: str = _requested("", "most switches that join the nodes, and how long to wait for that: 1@5:00")
     nodelist: str = _requested("", "nodes to use")
     reservation: str = _requested("", "reservation to use")
     exclusive: bool = _requested(False, "do not share the nodes with other jobs")

@@ -54,13 +54,15 @@ def test_a_job_from_inside_a_job(launch: Callable[..., Launch], folder: Path) ->
 
 def test_variables_of_sbatch_change_nothing_that_the_launch_has(launch: Callable[..., Launch], folder: Path) -> None:
     """A module of the site sets them, and for sbatch they win over the lines of a script."""
-    show = "scontrol -o show job $SLURM_JOB_ID | grep -oE '(TimeLimit|MinMemoryNode)=[^ ]*' | xargs echo asked"
+    wanted = "TimeLimit=00:05:00 MinMemoryNode=100M Switches=1@00:02:00"
+    show = "scontrol -o show job $SLURM_JOB_ID | grep -oE '(TimeLimit|MinMemoryNode|Switches)=[^ ]*' | xargs echo asked"
     (folder / "job.py").write_text(f"import os\nos.system({show!r})\nprint('mark', os.environ['MARK'], flush=True)\n")
     site = "TIMELIMIT=7 OUTPUT=x.out ERROR=x.err ARRAY_INX=0-1 EXPORT=NONE WAIT=1 JOB_NAME=x MEM_PER_NODE=100"
+    site += " REQ_SWITCH=3 WAIT4SWITCH=4"
     before = ["env", "MARK=here", *(f"SBATCH_{each}" for each in site.split())]
-    command = launch(*SLURM, "--time", "5", "--", "job.py", before=before)
+    command = launch(*SLURM, "--time", "5", "--switches", "1@2:00", "--", "job.py", before=before)
     assert command.end() == 0, command.tail
-    assert re.search(r"asked TimeLimit=00:05:00 MinMemoryNode=100M$", command.text, re.MULTILINE), command.tail
+    assert re.search(rf"asked {wanted}$", command.text, re.MULTILINE), command.tail
     assert re.search(r"mark here$", command.text, re.MULTILINE), command.tail
     assert not list(folder.glob("x.*"))
 

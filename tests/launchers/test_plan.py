@@ -430,6 +430,25 @@ def test_a_preloaded_job_has_the_cpus_that_its_ranks_would_have() -> None:
     assert "--ntasks-per-node=1 --cpus-per-task=12 " in asked
 
 
+@pytest.mark.parametrize(
+    ("options", "line", "variables"),
+    [
+        ({"switches": "1@10:00"}, "--switches=1@10:00", {"REQ_SWITCH", "WAIT4SWITCH"}),
+        ({"sbatch": "--switches=1"}, "--switches=1", {"REQ_SWITCH", "WAIT4SWITCH"}),
+        ({"sbatch": "--segment=16"}, "--segment=16", {"SEGMENT_SIZE"}),
+        ({"sbatch": "--cpu-freq=high --bb=x"}, "--bb=x", {"CPU_FREQ_REQ", "BURST_BUFFER"}),
+        ({"time": "5"}, "--time=5", {"TIMELIMIT"}),
+        ({"qos": "high"}, "--qos=high", {"QOS"}),
+    ],
+)
+def test_variables_of_sbatch_that_win_over_a_line_stay_out(
+    options: dict[str, object], line: str, variables: set[str]
+) -> None:
+    plan = make(options, JOB, ASKED, "slurm-srun")
+    assert f"#SBATCH {line}\n" in str(plan)
+    assert {f"SBATCH_{name}" for name in variables} <= {name for name, value in plan.batch.env.items() if value is None}
+
+
 def test_slurm_options_that_contradict_each_other() -> None:
     with pytest.raises(UsageError, match="chain=2 requeues the job, and -o requeue=false forbids it"):
         make({"chain": "2", "requeue": "false"}, JOB, ASKED, "slurm-srun")
