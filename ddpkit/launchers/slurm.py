@@ -155,6 +155,8 @@ _NO_VALUE = "hHkOQsuvVW"  # letters of sbatch's options without a value: others 
 # sbatch's variables with another name than their option, and those that change what ddpkit needs even without one.
 _VARIABLES = {"time": "TIMELIMIT", "mem": "MEM_PER_NODE", "array": "ARRAY_INX", "switches": "REQ_SWITCH WAIT4SWITCH"}
 _VARIABLES |= {"segment": "SEGMENT_SIZE", "cpu-freq": "CPU_FREQ_REQ", "bb": "BURST_BUFFER"}
+_VARIABLES |= {"A": "ACCOUNT", "C": "CONSTRAINT", "G": "GPUS", "J": "JOB_NAME", "M": "CLUSTERS", "S": "CORE_SPEC"}
+_VARIABLES |= {"m": "DISTRIBUTION", "p": "PARTITION", "q": "QOS", "t": "TIMELIMIT"}
 _NEVER = ("ERROR", "EXPORT", "ARRAY_INX", "WAIT")
 _TIME = re.compile(r"\d+(:\d+){0,2}|\d+-\d+(:\d+){0,2}|-1|infinite|unlimited", re.IGNORECASE)  # as sbatch reads it
 
@@ -193,7 +195,8 @@ SLURM = Scheduler(
 
 def _overridden(script: str) -> list[str]:
     """Return the variables of sbatch that stay out of a submission: each would win over a line of the job script."""
-    options = set(re.findall("^#SBATCH --([a-z-]+)", script, re.MULTILINE))
+    found = re.findall("^#SBATCH '?(?:--([a-z-]+)|-([A-Za-z]))", script, re.MULTILINE)
+    options = {long or letter for long, letter in found}
     named = (_VARIABLES.get(option, option.removeprefix("no-").replace("-", "_").upper()) for option in options)
     names = {name for each in named for name in each.split()}
     if any(name.startswith("MEM_PER") for name in names):

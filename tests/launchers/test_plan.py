@@ -438,6 +438,8 @@ def test_a_preloaded_job_has_the_cpus_that_its_ranks_would_have() -> None:
         ({"sbatch": "--segment=16"}, "--segment=16", {"SEGMENT_SIZE"}),
         ({"sbatch": "--cpu-freq=high --bb=x"}, "--bb=x", {"CPU_FREQ_REQ", "BURST_BUFFER"}),
         ({"time": "5"}, "--time=5", {"TIMELIMIT"}),
+        ({"sbatch": "-q high -Jx"}, "-Jx", {"QOS", "JOB_NAME"}),
+        ({"sbatch": "'--gres-flags=a b'"}, "'--gres-flags=a b'", {"GRES_FLAGS"}),
         ({"qos": "high"}, "--qos=high", {"QOS"}),
     ],
 )
