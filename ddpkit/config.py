@@ -1063,6 +1063,10 @@ def _invalid_toml(text: _Text, error: str) -> UsageError:
 
 
 def _check_file(table: Mapping[str, object], text: _Text, path: Path, folder: Path) -> SettingsFile:
+    """Check a file. Its paths are relative to it; where it lies in `folder`, the current directory, they stay as they are.
+
+    Raises UsageError.
+    """
     usual, profiles = table.get("profile"), _tables(table.get("profiles", {}))
     if isinstance(usual, dict):
         name = next(iter(usual), "NAME")

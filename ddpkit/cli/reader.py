@@ -215,7 +215,7 @@ class _Reader:
         elif flag.use is Use.NOT_NEEDED and not token.attached:
             self._note(token.word, f"not needed; {flag.reason}")
         elif flag.use is Use.REFUSED:
-            nodes = int(self._number(*NODES, "--nodes") or self._nodes())
+            nodes = int(self._number(*NODES, "--nodes") or self._known_nodes())
             words = replacement(name, flag.instead, self._value(token), nodes, int(self._number(*RANKS) or 1))
             raise UsageError(f"{token.word}: {flag.reason}", self.line.corrected(token, *words))
         else:
@@ -262,8 +262,8 @@ class _Reader:
         value = self.line.value(*names)
         return value if value.isdecimal() else ""
 
-    def _nodes(self) -> int:
-        """Return the number of nodes, as far as it is known; else 1."""
+    def _known_nodes(self) -> int:
+        """Return the number of nodes: of -N or --nnodes, under SLURM also of the settings; 1 where nothing says it."""
         from ddpkit.execution.requested_nodes import number_of_nodes
 
         line = self.line
@@ -274,19 +274,19 @@ class _Reader:
         return number_of_nodes(replace(line.settings, options=options), line.backend, os.environ) or 1
 
     def _nodes_of_tasks(self) -> int:
-        """The nodes among which --ntasks is divided: -N, else the hosts, else the allocation, else the node list."""
+        """The number of nodes for --ntasks: of -N, else the hosts, else the allocation, else the node list, else 1."""
         from ddpkit.execution.requested_nodes import scheduled_hosts
         from ddpkit.transports.slurm_nodes import allocation, count_listed
 
         settings = self.line.settings
         if self.given.keys() & {*NODES} or settings.nnodes:
-            return self._nodes()
+            return self._known_nodes()
         if self.hosts or "--hostfile" in self.given:
             settings = replace(settings, hosts=tuple(self.hosts), hostfile=self.given.get("--hostfile", ""))
         names, _ = scheduled_hosts(settings)
         inside = allocation(os.environ) and self.line.option("new_job") != "true"
         held = count_listed(os.environ.get("SLURM_JOB_NODELIST", "")) if inside else 0
-        return len(names) or held or self._nodes()
+        return len(names) or held or self._known_nodes()
 
     def _divide_tasks(self) -> None:
         """Divide --ntasks among the nodes; refuse a -n that can only be meant as sbatch's, the number of all ranks."""
@@ -298,7 +298,7 @@ class _Reader:
             self.words += ["--nproc-per-node", str(int(total) // nodes)]
             return
         each, line = self.given.get("-n", ""), self.line
-        if not (each.isdecimal() and line.slurm) or (nodes := self._nodes()) < 2:
+        if not (each.isdecimal() and line.slurm) or (nodes := self._known_nodes()) < 2:
             return
         count = line.option("gpus_per_node").rpartition(":")[2]
         if count.isdecimal() and int(each) > int(count):

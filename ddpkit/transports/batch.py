@@ -352,7 +352,7 @@ class JobLink:
             self._state, self._since = state, time.monotonic()
 
     def _waits(self, facts: Mapping[str, str]) -> Iterator[Event]:
-        """Say why the job waits. It stays in the queue, as a job of `sbatch` alone does, unless it only tests."""
+        """Say why the job waits. It stays in the queue, as with `sbatch` alone, unless it is `disposable`: a test."""
         reason = facts["reason"]
         if re.search(self._scheduler.unsatisfiable_reasons, reason):
             if self._batch.disposable:
