@@ -1063,7 +1063,7 @@ def _invalid_toml(text: _Text, error: str) -> UsageError:
 
 
 def _check_file(table: Mapping[str, object], text: _Text, path: Path, folder: Path) -> SettingsFile:
-    """Check a file. Its paths are relative to it; where it lies in `folder`, the current directory, they stay as they are.
+    """Check a file. Its paths are relative to it, and stay as they are in `folder`, the current directory.
 
     Raises UsageError.
     """
