@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
 import shutil
 import subprocess
 import sys
@@ -18,6 +20,7 @@ from program import run_to_end
 from ddpkit import config
 from ddpkit.errors import UsageError
 from ddpkit.files import LIMIT, read_trusted
+from ddpkit.node import owned
 from ddpkit.transports import hosts
 
 OTHER = 12345  # a user that nobody is
@@ -134,6 +137,21 @@ def test_an_acl_of_a_private_group_counts(tmp_path: Path) -> None:
     if subprocess.run(["setfacl", "-m", f"u:{OTHER}:rw", path], capture_output=True, check=False).returncode:
         pytest.skip("no ACL here")
     assert read_trusted(path)[1] is not None
+
+
+def test_a_group_that_is_the_primary_one_of_another_user_is_not_private(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = _file(tmp_path / config.FILE, mode=0o664)
+    me = pwd.struct_passwd(("me", "x", os.geteuid(), 4321, "", "/", "/bin/sh"))
+    monkeypatch.setattr(pwd, "getpwuid", lambda number: me)
+    monkeypatch.setattr(grp, "getgrgid", lambda number: grp.struct_group((me.pw_name, "x", me.pw_gid, [])))
+    other = pwd.struct_passwd(("daemon", "x", OTHER, me.pw_gid, "", "/", "/bin/false"))
+    for listed, private in (([me], True), ([me, other], False)):
+        monkeypatch.setattr(pwd, "getpwall", lambda listed=listed: listed)
+        owned._is_primary_of_others.cache_clear()
+        assert owned.is_private_group(path.stat(), path) is private
+    owned._is_primary_of_others.cache_clear()
 
 
 @pytest.mark.parametrize("kind", ["pipe", "zero", "directory", "long", "loop", "bytes", "deep", "digits"])

@@ -135,6 +135,7 @@ def _check(asked: Drill, settings: LaunchSettings, report: str | None) -> None:
     """Refuse what cannot be a drill, before anything is made. Raises UsageError."""
     from ddpkit.execution.prepare import transport_of
     from ddpkit.execution.requested_nodes import surroundings
+    from ddpkit.monitor.drill import run
     from ddpkit.transports.slurm_nodes import allocation
 
     if not asked.option and not asked.variable:
@@ -144,6 +145,9 @@ def _check(asked: Drill, settings: LaunchSettings, report: str | None) -> None:
         raise UsageError(
             "--checkpoint-dir-option and --checkpoint-dir-variable exclude each other", "remove one of them"
         )
+    if asked.variable and not run.is_named(asked.variable, asked.script):
+        what = f"{asked.variable} is in no file beside the script: it would save over its own checkpoints"
+        raise UsageError(what, "grep -rn environ *.py, for the name that the script reads")
     if settings.has_roles:
         raise UsageError("a drill runs one script, not roles", "remove the roles, or add -- SCRIPT")
     if transport_of(settings).scheduled and not allocation(surroundings(settings, os.environ)):
@@ -162,7 +166,7 @@ def _remove(folder: Path, *, yes: bool, dry_run: bool, as_json: bool) -> None:
     seen, others = run.check_removable(folder)
     ask_for_others({str(folder): others}, yes=yes, dry_run=dry_run)
     if not dry_run:
-        run.remove_folder(folder, seen)
+        run.remove_folder(folder, seen, others)
     if as_json:
         print_json("drill", {"ok": True, "rows": [], "folder": None, "dry_run": dry_run, "removed": str(folder)})
     else:

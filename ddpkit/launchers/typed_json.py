@@ -235,7 +235,7 @@ def _checked(inner: _Reader, checks: tuple[Any, ...]) -> _Reader:
             sized = isinstance(value, (str, list, tuple, dict))
             if not bound.least <= (len(value) if sized else value) <= bound.most:
                 what = "a length" if sized else "a number"
-                raise _wrong(where, value, f"{what} from {bound.least:g} to {bound.most:g}")
+                raise _wrong(where, value, f"{what} from {bound.least:.12g} to {bound.most:.12g}")
         return value
 
     return reader

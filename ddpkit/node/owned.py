@@ -20,6 +20,7 @@ import stat
 import threading
 import time
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -693,10 +694,21 @@ def is_private_group(facts: os.stat_result, file: int | str | Path) -> bool:
         return False
     if user.pw_gid != group.gr_gid or user.pw_name != group.gr_name or set(group.gr_mem) - {user.pw_name}:
         return False
+    if _is_primary_of_others(group.gr_gid, user.pw_uid):
+        return False
     try:
         return _ACL not in os.listxattr(file) if hasattr(os, "listxattr") else True
     except OSError:
         return True  # a file system without them
+
+
+@lru_cache(maxsize=None)
+def _is_primary_of_others(group: int, user: int) -> bool:
+    """Tell whether a group is the primary one of another user: these are not in its list of members.
+
+    Distributions give root's to `sync` and `halt`, as which nobody logs in.
+    """
+    return group != 0 and any(each.pw_gid == group and each.pw_uid != user for each in pwd.getpwall())
 
 
 def user_name(number: int) -> str:

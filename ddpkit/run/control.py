@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 import signal
@@ -163,7 +164,7 @@ class Removable(NamedTuple):
 
     run: Run
     seen: os.stat_result | None  # None: somebody removed it already
-    others: list[str]  # names in it that are not ddpkit's
+    others: list[str]  # names in it that are not ddpkit's: any more of them stop the removal
 
 
 def check_removable(run: Run) -> Removable:
@@ -190,10 +191,16 @@ def check_removable(run: Run) -> Removable:
 
 
 def remove_run(checked: Removable) -> None:
-    """Remove the directory of a run that was checked, and its file in the index. Raises DdpkitError."""
+    """Remove the directory of a run that was checked, and its file in the index.
+
+    Raises DdpkitError, also where a file that is not ddpkit's came since.
+    """
     run, seen = checked.run, checked.seen
     try:
         if seen is not None:
+            came = [name for name in run_files.others(Path(run.folder)) if name not in checked.others]
+            if came:
+                raise OSError(errno.EEXIST, "it came after the question", str(Path(run.folder, came[0])))
             remove_directory(run.folder, KIND, seen)
     except FileNotFoundError:
         pass

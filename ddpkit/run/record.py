@@ -59,6 +59,7 @@ ReplicaName = Annotated[str, Form(r"[a-z][a-z0-9_-]{0,31}\.\d{1,5}", "the name o
 BackendName = Annotated[str, Form(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", "the name of a backend")]
 Clock = Annotated[str, Form(r"[\x20-\x7e]{0,64}", "a time as a kernel or a scheduler prints it")]
 ExitCode = Annotated[int, Between(-(1 << 31), 1 << 31)]
+Ranks = Annotated[int, Between(0, 1_000_000)]  # of one run: what counts them ends soon
 RanksByHost = dict[HostWord, list[Count]]
 
 
@@ -167,7 +168,7 @@ class Run:
     command: tuple[str, ...]
     workdir: FilePath
     hosts: tuple[HostWord, ...]
-    world_size: Count
+    world_size: Ranks
     launcher_pid: Annotated[int, Between(1, 1 << 22)]
     launcher_started: Clock  # of the process, in clock ticks since boot: tells a reused process id from the launcher
     launcher_host: HostWord
@@ -421,6 +422,8 @@ def _is_inside(path: str, folder: str) -> bool:
 
 
 GIT_LIMIT = 20.0  # seconds for git: it runs beside the launch
+# A directory of a clone can be a bare repository with a configuration of its own, and that names programs.
+_GIT_SAFE = ("-c", "safe.bareRepository=explicit", "-c", "core.fsmonitor=false")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -461,7 +464,7 @@ def read_code(workdir: str) -> Code | None:
 def _git(workdir: str, *words: str) -> list[str] | None:
     try:
         done = subprocess.run(
-            ["git", *words],
+            ["git", *_GIT_SAFE, *words],
             cwd=workdir,
             env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},  # another git may want to write
             stdin=subprocess.DEVNULL,

@@ -110,6 +110,11 @@ def test_it_needs_a_directory_of_its_own(ddpkit: DDPKIT, scripts: Path) -> None:
     (scripts / "mine" / "model.pt").write_text("precious")
     done = ddpkit("drill", *OPTIONS, "--dir", "mine", "--", "training.py", cwd=scripts)
     assert (done.returncode, "exists" in done.stderr) == (121, True)
+    words = ["drill", "-n", "2", "--checkpoint-dir-variable", "CKPTDIR", "--dry-run", "--", "training.py"]
+    done = ddpkit(*words, cwd=scripts)
+    assert (done.returncode, "CKPTDIR is in no file beside the script" in done.stderr) == (121, True)
+    (scripts / "settings.py").write_text("FOLDER = os.environ['CKPTDIR']\n")
+    assert ddpkit(*words, cwd=scripts).returncode == 0
     assert ddpkit("drill", "--remove", "mine", cwd=scripts).returncode == 121
     assert (scripts / "mine" / "model.pt").read_text() == "precious"
 

@@ -63,6 +63,23 @@ def test_no_repository_no_directory_no_git(tmp_path: Path, monkeypatch: pytest.M
     assert read_code(str(tmp_path)) is None
 
 
+def test_the_configuration_of_a_bare_repository_in_a_clone_runs_nothing(tmp_path: Path) -> None:
+    """Its files can be committed like all others."""
+    git(tmp_path, "init", "-q", "-b", "main")
+    inner, ran = tmp_path / "sub", tmp_path / "ran"
+    (inner / "objects").mkdir(parents=True)
+    (inner / "refs").mkdir()
+    (inner / "HEAD").write_text("ref: refs/heads/main\n")
+    (inner / "config").write_text(
+        f'[core]\nrepositoryformatversion = 0\nbare = false\nworktree = ..\nfsmonitor = "touch {ran}; false"\n'
+    )
+    subprocess.run(["git", "status"], cwd=inner, capture_output=True, check=False)
+    assert ran.exists()  # what git does on its own
+    ran.unlink()
+    read_code(str(inner))
+    assert not ran.exists()
+
+
 def slow_git(folder: Path) -> str:
     """A directory whose git never answers."""
     (folder / "git").write_text("#!/bin/sh\nexec sleep 3600\n")

@@ -418,6 +418,37 @@ def test_what_takes_the_place_of_a_run_while_rm_asks_stays(
     assert (tmp_path / "moved" / "checkpoint-7.pt").exists()
 
 
+def test_what_comes_into_a_run_while_rm_asks_of_another_stays(
+    ddpkit: DDPKIT, tmp_path: Path, clean_environ: dict[str, str]
+) -> None:
+    for _ in range(2):
+        assert ddpkit("launch", "-n", "1", "--", "true").returncode == 0
+    first, second = sorted(tmp_path.glob("logs/*"))
+    (first / "note.txt").touch()
+    words = ["rm", first.name, second.name]
+    terminal = Terminal([sys.executable, "-m", "ddpkit", *words], tmp_path, clean_environ)
+    try:
+        terminal.wait_for(lambda: terminal.shows("Remove them as well"))
+        (second / "checkpoints").mkdir()
+        (second / "checkpoints" / "best.pt").write_text("months of work")
+        os.write(terminal.handle, b"y\n")
+        assert terminal.end() == 125
+        assert terminal.shows("it came after the question"), terminal.glass.lines
+    finally:
+        terminal.close()
+    assert (second / "checkpoints" / "best.pt").read_text() == "months of work"
+
+
+def test_a_record_of_more_ranks_than_a_run_can_have_is_refused_at_once(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    folder = tmp_path / ID
+    planted(folder, world_size=(1 << 31) - 1)
+    done = ddpkit("status", str(folder))
+    assert done.returncode == 121
+    assert f"{folder}/run.json is not a record of ddpkit: world_size: a number from 0 to 1000000" in done.stderr, (
+        done.stderr
+    )
+
+
 @pytest.mark.parametrize(
     "mine",
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import math
 import os
@@ -9,14 +10,15 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 
 from ddpkit.errors import DdpkitError, UsageError
-from ddpkit.files import create, make_directories
+from ddpkit.files import create, make_directories, read_part
 from ddpkit.launchers.shell import join, run_module
 from ddpkit.monitor.client import watch_ranks
 from ddpkit.monitor.drill import rows
@@ -29,6 +31,7 @@ from ddpkit.node import owned
 KIND = "drill"  # of a directory that this module made
 FIRST = 600.0  # seconds for the clean run
 MOST_RANKS = 8  # whose disk is filled
+FILES, FILE_SIZE = 500, 1 << 20  # near a script, and bytes of each, in which a name is looked for
 _INSIDE = "checkpoints"  # in the directory of a row
 _ROWS = {row.value for row in Row}
 OVER = "the time limit of the drill was reached"
@@ -94,6 +97,22 @@ def parse_faults(text: str) -> tuple[Row, ...]:
     return tuple(row for row in Row if not names or row.value in names or row is Row.CLEAN)
 
 
+def is_named(variable: str, script: Sequence[str]) -> bool:
+    """Tell whether the script, or Python near it, contains a name. True for a program that is no file here."""
+    path = next((Path(word) for word in script if Path(word).is_file()), None)
+    if path is None:
+        return True
+    near = islice(chain([path], path.parent.glob("*.py"), path.parent.glob("*/*.py")), FILES)
+    return any(variable.encode() in _start_of(each) for each in near)
+
+
+def _start_of(file: Path) -> bytes:
+    try:
+        return read_part(file, 0, FILE_SIZE, follow=True)
+    except OSError:
+        return b""
+
+
 def make_folder(folder: Path) -> None:
     """Make the directory of a drill. Raises UsageError where it exists."""
     try:
@@ -140,16 +159,24 @@ def check_removable(folder: Path) -> tuple[os.stat_result, list[str]]:
         raise _refused(folder, error) from None
 
 
-def remove_folder(folder: Path, seen: os.stat_result) -> None:
-    """Remove the directory of a drill that was checked. Raises UsageError for any other."""
+def remove_folder(folder: Path, seen: os.stat_result, known: Collection[str]) -> None:
+    """Remove the directory of a drill that was checked. Raises UsageError for any other.
+
+    `known`: what is not the drill's in it, as the user saw it.
+    """
     try:
+        came = [name for name in others(folder) if name not in known]
+        if came:
+            raise OSError(errno.EEXIST, "it came after the question", str(folder / came[0]))
         owned.remove_directory(str(folder), KIND, seen)
     except OSError as error:
         raise _refused(folder, error) from None
 
 
 def _refused(folder: Path, error: OSError) -> UsageError:
-    return UsageError(f"cannot remove {folder}: {error.strerror}", f"ls -la {shlex.quote(str(folder))}")
+    return UsageError(
+        f"cannot remove {error.filename or folder}: {error.strerror}", f"ls -la {shlex.quote(str(folder))}"
+    )
 
 
 def others(folder: Path) -> list[str]:
