@@ -76,9 +76,8 @@ def launch(
         ready = connections.enter_context(prepare.prepare(chosen, os.environ, notes.add, notes.add_copy))
         if detach and ready.plan.batch is None:
             return _launch_detached(script, args, profile, on, settings, chosen)
-        allocation = prepare.unused_allocation(chosen, os.environ)
-        if allocation:
-            notes.add(allocation)
+        for unused in prepare.unused(chosen, os.environ):
+            notes.add(unused)
         log_dir = str(Path(chosen.log_dir).absolute())  # the program may change its folder
         check = functools.partial(_find_faults, chosen)
         run = RecordedRun(ready, log_dir, began=began, notes=notes.texts, leave=detach, in_program=True, check=check)

@@ -189,9 +189,8 @@ def _launch(settings: LaunchSettings, allowed: Queries, *, detach: bool, as_json
         plan = ready.plan
         if leave and plan.batch is None:
             return start_detached(as_json)
-        allocation = prepare.unused_allocation(settings, os.environ)
-        if allocation:
-            note(allocation)
+        for each in prepare.unused(settings, os.environ):
+            note(each)
         if not dry_run:
             as_json = as_json and parent is None
             return carry(ready, settings, (began, notes), detach=detach, as_json=as_json, quiet=quiet, parent=parent)

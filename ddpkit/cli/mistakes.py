@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -9,7 +10,7 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePath
 
-from ddpkit.cli.line import BACKEND, LETTERS, NAMES_SCRIPT, RANKS, SBATCH, TORCHRUN, Flags, Line, Use, of_sbatch
+from ddpkit.cli.line import BACKEND, LETTERS, NAMES_SCRIPT, NODES, RANKS, SBATCH, TORCHRUN, Flags, Line, Use, of_sbatch
 from ddpkit.errors import UsageError, similar
 from ddpkit.launchers.command_line import (
     MIGRATION,
@@ -107,8 +108,35 @@ def with_script(line: Line, words: Sequence[str], nested: Nested | None, until: 
         known = nested.count and (nested.per_node or line.transport.local)
         typed = {token.name for token in line.options_typed if until is None or token.at < until.at}
         count = ["-n", nested.count] if known and typed.isdisjoint(RANKS) else []
+        named = [token for token in line.tokens[1:] if not token.is_option and (until is None or token.at < until.at)]
+        if nested.nodes and not named and typed.isdisjoint((*NODES, "--hostfile")):
+            count = [*_nodes(line, nested.nodes), *count]
     flags = {token: () for token in line.options_typed if token.name in NAMES_SCRIPT}
     return line.write(flags, until=until, add=count, script=script)
+
+
+def _nodes(line: Line, nodes: str) -> list[str]:
+    """Return the options with which a launch has these nodes, where the settings name none."""
+    settings = line.settings
+    if settings.nnodes or settings.hosts or settings.hostfile:
+        return []
+    if line.slurm:
+        return ["-N", nodes.rpartition(":")[2]]
+    if line.has_backend and line.transport.local and line.typed_backend:
+        return []
+    where = on_nodes(nodes) if not line.has_backend or line.transport.local else ["HOST"] * _most(nodes)
+    return where if "HOST" in where and nodes.isdecimal() else [*where, "-N", nodes]
+
+
+def on_nodes(nodes: str, host: str = "") -> list[str]:
+    """Return the backend for N or MIN:MAX nodes, and names for their hosts, where none was typed."""
+    slurm = "SLURM_JOB_ID" in os.environ or (not host and ":" not in nodes and shutil.which("sbatch"))
+    return ["-b", "slurm"] if slurm else ["-b", "ssh", host or "HOST", *["HOST"] * (_most(nodes) - 1)]
+
+
+def _most(nodes: str) -> int:
+    most = nodes.rpartition(":")[2]
+    return min(max(int(most), 2), 8) if most.isdecimal() else 2
 
 
 def check_host(line: Line, token: Token) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -27,7 +26,7 @@ from ddpkit.cli.line import (
     replacement,
     torchrun_name,
 )
-from ddpkit.cli.mistakes import check_host, check_script, unknown_option, with_script
+from ddpkit.cli.mistakes import check_host, check_script, on_nodes, unknown_option, with_script
 from ddpkit.errors import UsageError
 from ddpkit.launchers.command_line import Token, find_launcher, split_option
 
@@ -349,12 +348,7 @@ class _Reader:
 
     def _on_all_nodes(self, nodes: str, host: str) -> str:
         """Return the command line that starts all nodes. torchrun's address is that of the first one."""
-        more = list[str]()
-        if not self.line.typed_backend:
-            most = nodes.rpartition(":")[2]
-            number = min(max(int(most), 2), 8) if most.isdecimal() else 2
-            slurm = "SLURM_JOB_ID" in os.environ or (not host and ":" not in nodes and shutil.which("sbatch"))
-            more = ["-b", "slurm"] if slurm else ["-b", "ssh", host or "HOST", *["HOST"] * (number - 1)]
+        more = [] if self.line.typed_backend else on_nodes(nodes, host)
         foreign = {token: () for token in self.line.options_typed if torchrun_name(token.name) in self.torchrun}
         return self.line.write(foreign, until=self.line.script_token, add=more, script=self.script)
 

@@ -37,6 +37,7 @@ LOGIN_FIXES: Mapping[str, str] = {
     "max-startups": "sshd -T | grep -i maxstartups",
     "no-address": "getent ahosts {host}",
     "no-answer": "ping {host}",
+    "no-job": "allocate the nodes first (salloc -N 2), or start through SLURM: ddpkit launch -b slurm",
     "no-key": "ssh-copy-id {target}",
     "no-name": "correct the name, or add {host} to /etc/hosts on this machine",
     "no-python": "--python PATH; for this node alone python = PATH under [host.{host}] in ddpkit.toml",

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from ddpkit.config import AUTOMATIC, LaunchSettings
+from ddpkit.config import AUTOMATIC, HostSettings, LaunchSettings
 from ddpkit.errors import UsageError
 from ddpkit.execution import requested_nodes
 from ddpkit.execution.job import (
@@ -306,10 +306,17 @@ def _hosts_of_allocation(settings: LaunchSettings, environ: Mapping[str, str]) -
     return hosts_of_allocation(environ, nodelist, exclude, width)
 
 
-def unused_allocation(settings: LaunchSettings, environ: Mapping[str, str]) -> str:
-    """Describe the SLURM allocation that backend local was chosen not to use. Empty: none."""
-    unused = slurm_nodes.unused_allocation(environ) if settings.backend == "local" else ""
-    return f"{unused}; these ranks run on this machine alone; on all nodes of the job: -b slurm" if unused else ""
+def unused(settings: LaunchSettings, environ: Mapping[str, str]) -> Iterator[str]:
+    """Describe what the launch does not use: an allocation, where local was chosen; settings of hosts under SLURM."""
+    allocation = slurm_nodes.unused_allocation(environ) if settings.backend == "local" else ""
+    if allocation:
+        yield f"{allocation}; these ranks run on this machine alone; on all nodes of the job: -b slurm"
+    if not transport_of(settings).slurm:
+        return
+    for host in requested_nodes.scheduled_hosts(settings)[0]:
+        own = settings.host.get(host, HostSettings())
+        if names := " and ".join(name for name in ("python", "workdir", "env") if getattr(own, name)):
+            yield f"[host.{host}] in ddpkit.toml: {names} of a host {'are' if ' ' in names else 'is'} for -b ssh and pdsh"
 
 
 # ---- named nodes before anything runs on them: connections, the job, and the folder that is copied there

@@ -153,6 +153,7 @@ _UV_SWITCH = re.compile(
 )
 _PER_NODE = ("--nproc-per-node", "--ntasks-per-node")
 _COUNTS = (*_PER_NODE, "--ntasks", "-n")  # the number of ranks
+_NODES = ("--nnodes", "--nodes", "-N")
 # Their flags without a value. The others are taken to have one.
 _BARE = re.compile(
     r"-m|--module|--no-\w+|--standalone|--use-\w+|--quiet|--exclusive|--oversubscribe|--label|--unbuffered|"
@@ -168,6 +169,7 @@ class Nested:
     script: tuple[str, ...]  # the script that it would start; empty: not recognised
     count: str  # the number of ranks that it would start; empty: not given
     per_node: bool = False  # the number is that of each node
+    nodes: str = ""  # N or MIN:MAX, where that is more than one
 
     hint: str = ""  # of a launcher whose command line is not read
 
@@ -255,9 +257,9 @@ def _nested(name: str, words: list[str], runner: list[str]) -> Nested | None:
     subcommands = _LAUNCHERS[name]
     if subcommands and (len(words) < 2 or words[1] not in subcommands):
         return None
-    script, count, per_node = list[str](), "", False
+    script, options = list[str](), dict[str, str]()
     if name in _READ:
-        script, count, per_node = _parts(words[2 if subcommands else 1 :])
+        script, options = _parts(words[2 if subcommands else 1 :])
     if name == "tune":  # it starts torchrun where one of torchrun's options is given, and else the recipe itself
         if not script or len(script) == len(words) - 2:
             return None
@@ -269,10 +271,16 @@ def _nested(name: str, words: list[str], runner: list[str]) -> Nested | None:
         script = [*runner, *([*program, *plain] if is_python else script)]
     hint = "" if name in _READ else MIGRATION
     name = f"{name} {words[1]}" if subcommands else name
+    nodes = next((options[flag] for flag in _NODES if flag in options), "")
+    nodes = nodes if re.fullmatch(r"(\d+:)?\d+", nodes) and nodes not in ("1", "1:1") else ""
     inner = find_launcher(script) if script else None  # srun torchrun train.py
     if inner is not None:
-        return replace(inner, name=name)
-    return Nested(name=name, script=plain_script(script), count=count, per_node=per_node, hint=hint)
+        return replace(inner, name=name, nodes=inner.nodes or nodes)
+    counts = [flag for flag in options if flag in _COUNTS and options[flag].isdecimal()]
+    count, per_node = (options[counts[-1]], counts[-1] in _PER_NODE) if counts else ("", False)
+    if count and nodes.isdecimal() and not per_node and int(count) % int(nodes) == 0:
+        count, per_node = str(int(count) // int(nodes)), True
+    return Nested(name=name, script=plain_script(script), count=count, per_node=per_node, nodes=nodes, hint=hint)
 
 
 def uv_project(command: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -438,14 +446,13 @@ def _programs(words: list[str]) -> Iterator[list[str]]:
         yield words
 
 
-def _parts(words: list[str]) -> tuple[list[str], str, bool]:
-    """The script among the words of a launcher, the number of ranks, and whether each node has so many."""
-    count, per_node, module = "", False, False
+def _parts(words: list[str]) -> tuple[list[str], dict[str, str]]:
+    """The script among the words of a launcher, and the options before it with their values."""
+    options = dict[str, str]()
     for token in tokenize(words, lambda name, following: not _BARE.fullmatch(name) and not following.endswith(".py")):
         if token.kind is not Kind.OPTION:
-            script = words[token.at + (token.kind is Kind.DASHES) :]
-            return ["-m"] * module + script, count if count.isdecimal() else "", per_node
-        if token.name in _COUNTS:
-            count, per_node = token.value or "", token.name in _PER_NODE
-        module = module or token.name in ("-m", "--module")
-    return [], count if count.isdecimal() else "", per_node
+            module = options.keys() & {"-m", "--module"}
+            return ["-m"] * bool(module) + words[token.at + (token.kind is Kind.DASHES) :], options
+        options.pop(token.name, None)  # the last one counts
+        options[token.name] = token.value or ""
+    return [], options

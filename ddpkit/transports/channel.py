@@ -142,10 +142,18 @@ def too_old(lines: Sequence[str]) -> str:
     return "Python is older than 3.4" if any(line.startswith("Unknown option: -I") for line in lines) else ""
 
 
+# Warnings of this machine's ssh on every connection to an older sshd. OpenSSH has the first three since 10.1.
+_OF_SSH = re.compile(
+    r"\*\* (WARNING: connection is not using a post-quantum|This session may be vulnerable|The server may need to be)"
+    r"|Warning: Permanently added "
+)
+
+
 def quoted_lines(lines: Sequence[str]) -> str:
     """Quote a shell's lines before, or in place of, the supervisor: banners, errors, start-up files."""
-    shown = [line if len(line) <= QUOTED else line[:QUOTED] + "..." for line in lines]
-    return f"; its output: {' / '.join(shown)}" if lines else ""
+    own = [line for line in lines if not _OF_SSH.match(line)]
+    shown = [line if len(line) <= QUOTED else line[:QUOTED] + "..." for line in own]
+    return f"; its output: {' / '.join(shown)}" if shown else ""
 
 
 class _ItEnded(Exception):  # noqa: N818

@@ -230,6 +230,13 @@ def test_a_nodelist_of_a_file_is_counted(typed: TYPED, tmp_path: Path) -> None:
     assert "#SBATCH --nodes=2\n" in typed("launch -b slurm -N 2 --dry-run -- train.py").out
 
 
+def test_settings_of_a_host_that_slurm_does_not_use_are_named(typed: TYPED, tmp_path: Path) -> None:
+    (tmp_path / "ddpkit.toml").write_text('[host.n2]\nslots = 1\nenv = { NCCL_SOCKET_IFNAME = "ib0" }\n')
+    note = "ddpkit: [host.n2] in ddpkit.toml: env of a host is for -b ssh and pdsh\n"
+    assert note in typed("launch -b slurm n1 n2 -n 1 --dry-run -- train.py").err
+    assert "[host." not in typed("launch -b slurm n1 n3 -n 1 --dry-run -- train.py").err
+
+
 def test_letters_of_torchrun_stay_where_no_scheduler_is(typed: TYPED) -> None:
     done = typed("launch -t 3 -r 3 --dry-run train.py")
     assert done.code == 0, done.err

@@ -171,6 +171,21 @@ def test_what_a_proxy_says_is_not_the_nodes(bare: Bare, backend: str) -> None:
     assert done.seconds < 15 or done.slow, done.text
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_node_that_lets_in_only_those_with_a_job_there(bare: Bare, backend: str) -> None:
+    """As pam_slurm_adopt does: the key was accepted, and a banner has the reason."""
+    said = bare.lab.folder / "denied"
+    said.write_text("Access denied by pam_slurm_adopt: you have no active jobs on this node")
+    lines = ("auth required pam_permit.so", f"account required pam_echo.so file={said}")
+    bare.write("node1", Path("/etc/pam.d/sshd"), "\n".join((*lines, "account required pam_deny.so\n")))
+    bare.sshd("node1", {"UsePAM no": "UsePAM yes"})
+    done = bare.launch("-b", backend, "node1", "node2", *RANKS, "--", "job.py")
+    assert done.code == 123, done.text
+    assert "  node1: this site permits SSH to a node only while one of your jobs runs on it\n" in done.err
+    assert "hint: allocate the nodes first (salloc -N 2), or start through SLURM: ddpkit launch -b slurm" in done.err
+    assert "  node2:" not in done.err
+
+
 def test_the_users_options_for_the_ssh_of_pdsh(bare: Bare) -> None:
     key = bare.key("mine")
     bare.authorize(key.with_suffix(".pub"))

@@ -271,6 +271,19 @@ def test_a_long_line_of_a_start_up_file_is_cut() -> None:
     assert len(channel.quoted_lines(["x" * 1_000_000, "y"])) < 1000
 
 
+def test_warnings_of_this_machines_ssh_are_not_the_nodes_output() -> None:
+    """Those that OpenSSH 10.1 prints on a connection to an sshd before 9.0, and that of a new key."""
+    warnings = (
+        "Warning: Permanently added 'node1' (ED25519) to the list of known hosts.",
+        "** WARNING: connection is not using a post-quantum key exchange algorithm.",
+        '** This session may be vulnerable to "store now, decrypt later" attacks.',
+        "** The server may need to be upgraded. See https://openssh.com/pq.html",
+    )
+    refused = not_started(127, [*warnings, "sh: 1: /no/python: not found"], "node1")
+    assert str(refused) == "its Python cannot be started; its output: sh: 1: /no/python: not found"
+    assert str(not_started(127, warnings, "node1")) == "its Python cannot be started"
+
+
 HOSTILE: dict[str, dict[str, Any]] = {
     "a path for a rank": {"e": "out", "rank": "../../x", "fd": 1, "data": "x\n"},
     "a fraction for a rank": {"e": "out", "rank": 0.5, "fd": 1, "data": "x\n"},

@@ -16,6 +16,11 @@ NODE = HostSpec(name="node1", user="me", port=2222)
     ("message", "what", "fix"),
     [
         ("me@node1: Permission denied (publickey).", "accepts none of the keys", "ssh-copy-id -p 2222 me@node1"),
+        (
+            "you have no active jobs on this node\nConnection closed by 10.0.0.1 port 22",
+            "while one of your jobs",
+            "salloc",
+        ),
         ("me@node1: Permission denied (publickey,keyboard-interactive).", "none of the keys", "ssh-copy-id"),
         ("me@node1: Permission denied (gssapi-with-mic,publickey,password).", "none of the keys", "ssh-copy-id"),
         ("me@node1: Permission denied (keyboard-interactive).", "requires a second factor", "from a terminal"),

@@ -26,7 +26,16 @@ from ddpkit.transports.protocol import HasFileno, hold
 from ddpkit.transports.ssh._paramiko import fabric, paramiko
 from ddpkit.transports.ssh.config import ConfigError, SshConfig, SshHost, last_jump
 from ddpkit.transports.ssh.keys import Keys, KnownHosts, describe
-from ddpkit.transports.ssh.program import ANSWER_TIMEOUT, DROPPED, NO_ANSWER, PROXY_SHOWN, Questions, is_silent
+from ddpkit.transports.ssh.program import (
+    ANSWER_TIMEOUT,
+    DROPPED,
+    NO_ANSWER,
+    NO_JOB,
+    PROXY_SHOWN,
+    Questions,
+    explain_login,
+    is_silent,
+)
 from ddpkit.transports.ssh.sockets import NoServerError, ProxySocket, dial
 
 # Without a handler of ours Python would print paramiko's tracebacks to standard error.
@@ -304,6 +313,10 @@ class _Authentication:
                 last = error
             except paramiko.AuthenticationException as error:
                 last = error
+                said = getattr(transport.auth_handler, "banner", None) or b""  # the one of this answer
+                if NO_JOB in (text := said.decode(errors="replace")):
+                    last = explain_login([text], self._login.spec) or last
+                    break
             else:
                 if set(left) & {"keyboard-interactive", "password"}:
                     self._second_factor(transport)

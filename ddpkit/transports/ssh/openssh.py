@@ -34,6 +34,7 @@ from ddpkit.transports.ssh.config import last_jump
 from ddpkit.transports.ssh.program import (
     ANSWER_TIMEOUT,
     DROPPED,
+    NO_JOB,
     SSH_ITSELF,
     TRIES,
     PrivateFolder,
@@ -216,7 +217,8 @@ class OpenSsh:
             pause = random.uniform(*PAUSE)  # jitter: nobody to await
             if (
                 spec.label in self._answered
-                or not re.search(DROPPED, "\n".join(lines))
+                or not re.search(DROPPED, text := "\n".join(lines))
+                or NO_JOB in text
                 or time.monotonic() + pause > until
             ):
                 break

@@ -27,7 +27,16 @@ from ddpkit.launchers.shell import join, quote
 from ddpkit.node.owned import open_for_append
 from ddpkit.transports.channel import RefusedError
 from ddpkit.transports.hosts import ALONE, HostSpec
-from ddpkit.transports.ssh.program import DROPPED, NO_ANSWER, TRIES, PrivateFolder, SshStream, against_config, place
+from ddpkit.transports.ssh.program import (
+    DROPPED,
+    NO_ANSWER,
+    NO_JOB,
+    TRIES,
+    PrivateFolder,
+    SshStream,
+    against_config,
+    place,
+)
 
 # A name that pdsh takes as it is: it reads `ssh:user@host`, brackets, and cuts a domain off in what it prints.
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
@@ -68,6 +77,7 @@ for try in {tries}; do
     ssh "$@" <&3 >&4 2> "{folder}/$host.err" 3<&- 4>&-
     code=$?
     [ "$code" = 255 ] && [ ! -e "{folder}/$host.up" ] && grep -qE '{dropped}' "{folder}/$host.err" || break
+    ! grep -q '{no_job}' "{folder}/$host.err" || break
     sleep "0.$((($$ + try) % 9 + 1))"
 done
 cat "{folder}/$host.err" >&4
@@ -174,6 +184,7 @@ class _Call:
             tries=" ".join(str(n) for n in range(TRIES)),
             folder=self._folder.path,
             dropped=DROPPED,
+            no_job=NO_JOB,
         )
         self._folder.write("ssh", text.replace("    ssh ", f"    {quote(ssh)} "))
         # Its limit for a command is one for people's: it would end every run so many seconds after the start.

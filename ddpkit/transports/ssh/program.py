@@ -93,6 +93,8 @@ def printable(text: str) -> str:
 
 # sshd drops connections over MaxStartups before the login: ssh has read nothing yet, and may try again.
 DROPPED = "kex_exchange_identification|Connection closed by|Connection reset by"
+# pam_slurm_adopt's and pam_slurm's words: sshd sends them after the key was accepted, and closes the connection.
+NO_JOB = "no active jobs on this node"
 SSH_ITSELF = 255  # exit code of ssh for an error of its own, and not of the program that it ran
 TRIES = 8
 PROXY_SHOWN = 120  # characters of a ProxyCommand
@@ -113,6 +115,7 @@ _OPENSSH: tuple[tuple[str, str, str], ...] = (
         NO_ANSWER,
         "second-factor",
     ),
+    (NO_JOB, "this site permits SSH to a node only while one of your jobs runs on it", "no-job"),
     ("Permission denied", "its sshd accepts none of the keys", "no-key"),
     (DROPPED, "its sshd closed every connection before the login", "max-startups"),
 )
