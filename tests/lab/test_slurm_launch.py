@@ -192,6 +192,16 @@ def test_a_signal_in_an_allocation_ends_the_step(
     wait_until_gone(idle_lab, "job.py")
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_script_that_reads_slurms_own_numbers(backend: str, launch: Callable[..., Launch], folder: Path) -> None:
+    names = (("RANK", "SLURM_PROCID"), ("LOCAL_RANK", "SLURM_LOCALID"), ("WORLD_SIZE", "SLURM_NTASKS"))
+    text = f"import os\nprint('same', [os.environ[a] == os.environ[b] for a, b in {names}])\n"
+    (folder / "job.py").write_text(text)
+    command = launch("-b", backend, "-N", "2", "-n", "2", "--", "job.py")
+    assert command.end() == 0, command.tail
+    assert command.text.count("same [True, True, True]") == 4, command.text
+
+
 @pytest.mark.parametrize("backend", ["slurm", "slurm-preload"])
 def test_a_killed_launcher_in_an_allocation_leaves_nothing(
     backend: str, launch: Callable[..., Launch], folder: Path, idle_lab: Lab

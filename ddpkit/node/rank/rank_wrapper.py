@@ -8,7 +8,7 @@ Usage: rank_wrapper.py COMMAND [ARG...], where DDPKIT_TAP is this file's path. N
        `err.N` (N: local rank) and `events`.
 
 With DDPKIT_TAP_ONCE (in a step of SLURM, which may give a signal to every process below its task) the rank gets from
-here what torchrun sends, unless it has got it from SLURM.
+here what torchrun sends, unless it has got it from SLURM. Its variables of SLURM are those of a task of its own.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ FROM_ABOVE = (
     *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2),
     *(signal.SIGALRM, signal.SIGXCPU),
 )
+WORLD = ("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_STEP_NUM_TASKS")
 REPEATED = 5.0  # seconds in which torchrun repeats what SLURM gave to every process
 SLURM_FIRST = 0.05  # seconds in which what SLURM gives to every process is here as well
 
@@ -45,6 +46,9 @@ def main(*argv: str) -> None:
         os.environ["PYTHONPATH"] = prepend(hook, os.environ)
     if os.environ.get("PET_LOG_DIR") == folder:
         del os.environ["PET_LOG_DIR"]  # the supervisor's word to torchrun
+    if once:
+        os.environ.update(SLURM_PROCID=rank, SLURM_LOCALID=local_rank)
+        os.environ.update(dict.fromkeys(WORLD, os.environ["WORLD_SIZE"]))
     connect_output(folder, local_rank)
     events = os.open(f"{folder}/events", os.O_WRONLY)
     die_with_parent(os.getppid(), signal.SIGKILL)
