@@ -316,7 +316,8 @@ def unused(settings: LaunchSettings, environ: Mapping[str, str]) -> Iterator[str
     for host in requested_nodes.scheduled_hosts(settings)[0]:
         own = settings.host.get(host, HostSettings())
         if names := " and ".join(name for name in ("python", "workdir", "env") if getattr(own, name)):
-            yield f"[host.{host}] in ddpkit.toml: {names} of a host {'are' if ' ' in names else 'is'} for -b ssh and pdsh"
+            verb = "are" if " " in names else "is"
+            yield f"[host.{host}] in ddpkit.toml: {names} of a host {verb} for -b ssh and pdsh"
 
 
 # ---- named nodes before anything runs on them: connections, the job, and the folder that is copied there
