@@ -28,11 +28,12 @@ from typing import IO, Any, Literal
 
 from ddpkit.errors import UsageError
 from ddpkit.execution.copies import ANY_PYTHON, PATIENCE, NodeCalls, Way, own_temporary_file, project_files
-from ddpkit.execution.sync import check_source
+from ddpkit.execution.sync import NAMED, check_source
 from ddpkit.files import make_directories, write_atomically
 from ddpkit.launchers.backends import NodeOptions
+from ddpkit.launchers.node_facts import words_of_node
 from ddpkit.launchers.plan import Archive, Job, LocalCopy, Staging
-from ddpkit.launchers.shell import quote
+from ddpkit.launchers.shell import count, quote
 from ddpkit.launchers.starters import is_conda_archive
 from ddpkit.node.owned import own_file
 from ddpkit.run.run_files import read_private
@@ -404,6 +405,7 @@ class Stager:
     note: Callable[[str], None]
     missing: dict[str, list[str]] = field(default_factory=dict)  # labels, by name of a copy
     times: dict[str, list[NodeCopy]] = field(default_factory=dict)  # by label
+    left: list[tuple[int, int, list[str]]] = field(default_factory=list)  # of each node, `kept` of `stage.look`
 
     def run(self, least: int | None) -> tuple[HostSpec, ...]:
         """Copy. Returns the nodes that have the copies: all, or at least `least`. Raises the refusal, UsageError."""
@@ -421,10 +423,20 @@ class Stager:
                 specs = [spec for spec in specs if spec.label not in {problem.host for problem in new}]
         finally:
             packed.close()
+            self._note_left()
         if least is None and problems:
             raise refusal(problems, len(pool.specs))
         pool.drop_failed(problems, least, self.note)
         return pool.specs
+
+    def _note_left(self) -> None:
+        """Name what scripts wrote into copies that would be removed otherwise: it fills the disks of nodes."""
+        if self.left:
+            files, size = sum(each[0] for each in self.left), sum(each[1] for each in self.left)
+            paths = [path for *_, named in self.left for path in named][:NAMED]
+            more = f" and {count(files - len(paths), 'more file')}" if files > len(paths) else ""
+            what = f"old copies in which a script wrote {count(files, 'file')} ({size / 1e6:.1f} MB)"
+            self.note(f"--stage: not removed: {what}: {', '.join(paths)}{more}")
 
     def _bring(self, spec: HostSpec, *, content: Content, packed: _Packed) -> Problem | None:
         """Bring a copy to one node that does not have it."""
@@ -434,6 +446,10 @@ class Stager:
         if refused is not None:
             return Problem(host=spec.label, what=refused[0], fix=refused[1], check="stage")
         size = 0
+        kept = answer["kept"]
+        if kept["files"]:
+            paths = [f"{spec.label}:{words_of_node(path)}" for path in kept["paths"]]
+            self.left.append((int(kept["files"]), int(kept["bytes"]), paths))
         if answer["state"] != "present":
             self.missing.setdefault(content.name, []).append(spec.label)
             problem, size = self._send(spec, content, packed, str(answer["archive"]))

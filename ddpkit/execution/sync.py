@@ -2,7 +2,7 @@
 
 What `.gitignore` leaves out is left out, and so are `.git`, the logs and other disks. Nothing is deleted on a node. A
 node that sees the same directory is skipped. If something of one node would be lost, nothing is changed on any of them
-(`ddpkit/node/calls/sync.py`).
+(`ddpkit/node/calls/sync.py`). What earlier copies put there is no loss (`sync_record.py`).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any
 from ddpkit.config import LaunchSettings
 from ddpkit.errors import UsageError
 from ddpkit.execution.copies import ANY_PYTHON, Folder, NodeCalls, Way, own_temporary_file, project_files
+from ddpkit.execution.sync_record import Version, keep_sent, read_sent
 from ddpkit.launchers.backends import NodeOptions
 from ddpkit.launchers.node_facts import words_of_node
 from ddpkit.launchers.plan import Job, ProjectCopy
@@ -47,9 +48,10 @@ class Entry:
     time: int  # nanoseconds
     target: str  # of a link
 
-    def plain(self) -> list[object]:
-        """The entry as `ddpkit.node.calls.sync` reads it."""
-        return [self.name, self.kind, self.mode, self.size, self.time, self.target]
+    def plain(self, sent: Sequence[Version] = ()) -> list[object]:
+        """The entry as `ddpkit.node.calls.sync` reads it. `sent`: what earlier copies put there."""
+        versions = [each for each in sent if each[:2] != (self.size, self.time)]
+        return [self.name, self.kind, self.mode, self.size, self.time, self.target, versions]
 
 
 @dataclass(kw_only=True)
@@ -64,6 +66,7 @@ class Syncer:
     note: Callable[[str], None]
     answers: dict[str, dict[str, Any]] = field(default_factory=dict)  # of `sync.check`, by label
     drafts: dict[str, Folder] = field(default_factory=dict)  # by label
+    digests: dict[int, str] = field(default_factory=dict)  # of files here, by number of the entry
 
     def run(self, specs: Sequence[HostSpec]) -> None:
         """Copy to all nodes, or change nothing. Raises the refusal, UsageError."""
@@ -72,7 +75,10 @@ class Syncer:
             problems = self._check(specs)
         if problems:
             raise refusal(problems, len(specs))
-        todo = [spec for spec in specs if not self.answers[spec.label]["same"] and self.answers[spec.label]["todo"]]
+        others = [spec for spec in specs if not self.answers[spec.label]["same"]]
+        if others:
+            self._keep_record()
+        todo = [spec for spec in others if self.answers[spec.label]["todo"]]
         for step in (self._receive, self._send, self._apply):
             problems = step(todo)
             if problems:
@@ -83,7 +89,9 @@ class Syncer:
 
     def _check(self, specs: Sequence[HostSpec]) -> list[Problem]:
         """Compare the project with what each node has. Returns a problem for each node that would lose something."""
-        packed = b64encode(zlib.compress(json.dumps([each.plain() for each in self.entries]).encode())).decode()
+        sent = read_sent(self.source)
+        plain = [each.plain(sent.get(each.name, ())) for each in self.entries]
+        packed = b64encode(zlib.compress(json.dumps(plain).encode())).decode()
         with made_nonce(self.source) as (nonce, stamp):
             args = {"nonce": nonce, "stamp": stamp, "packed": packed, "overwrite": self.overwrite}
 
@@ -105,10 +113,9 @@ class Syncer:
 
     def _conflicts(self, answer: dict[str, Any]) -> str:
         """Say what of a node would be lost; empty: nothing."""
-        newer = [self._name(index) for index, digest in answer["newer"] if not self._is_same(index, digest)]
-        conflicts = (
-            [f"newer there than here: {listed(newer)} (--sync=overwrite replaces what is newer)"] if newer else []
-        )
+        differ = [self._name(index) for index, digest in answer["differs"] if not self._is_same(index, digest)]
+        what = "changed there, or not from --sync of this directory"
+        conflicts = [f"{what}: {listed(differ)} (--sync=overwrite replaces such files)"] if differ else []
         for index, there in answer["kinds"][:NAMED]:
             conflicts.append(f"{self._name(index)} is a {there} there, and a {self.entries[index].kind} here")
         more = len(answer["kinds"]) - NAMED
@@ -123,13 +130,27 @@ class Syncer:
 
     def _is_same(self, index: int, digest: str) -> bool:
         """Compare a file here with what a node has of the same size."""
-        path, entry = Path(self.source, self._name(index)), self.entries[index]
+        entry = self.entries[index]
         if not digest or entry.kind != "file" or entry.size > SMALL:
             return False
-        try:
-            return hashlib.sha256(path.read_bytes()).hexdigest() == digest
-        except OSError:
-            return False
+        if index not in self.digests:  # one for all nodes
+            try:
+                content = Path(self.source, entry.name).read_bytes()
+            except OSError:
+                return False
+            self.digests[index] = hashlib.sha256(content).hexdigest()
+        return self.digests[index] == digest
+
+    def _keep_record(self) -> None:
+        """Note what the nodes have from now on, before the first of them changes."""
+        now = {
+            entry.name: (entry.size, entry.time, entry.target or self.digests.get(index, ""))
+            for index, entry in enumerate(self.entries)
+            if entry.kind != "directory"
+        }
+        problem = keep_sent(self.source, now)
+        if problem:
+            self.note(f"--sync: cannot note what it puts there ({problem}): it will stop for each file that you change")
 
     # ---- the copy
 

@@ -356,12 +356,12 @@ class ProjectCopy:
     target: str
     files: int
     size: int  # bytes, of which those are sent that the node does not have
-    overwrite: bool  # files that are newer there are replaced
+    overwrite: bool  # files that no copy put there are replaced
 
     def __str__(self) -> str:
         size = f"{count(self.files, 'file')}, {self.size / 1e6:.1f} MB"
-        newer = "replaces what is newer there" if self.overwrite else "stops if something is newer there"
-        return f"{self.source} -> {self.host}:{self.target}: what differs of {size}; {newer}"
+        other = "also if --sync did not put it there" if self.overwrite else "stops if --sync did not put it there"
+        return f"{self.source} -> {self.host}:{self.target}: what differs of {size}; {other}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -611,6 +611,7 @@ class Slurm(Contained):
             '    shown=$(stage unpack "$suffix" 2>&1); code=$?',
             "fi",
             f'[ "$code" = 0 ] || {{ {show_problems}; {otherwise}; }}',
+            """printf '%s\\n' "$shown" | sed -n '/^ddpkit: note: /p' >&2""",
         ]
 
     def _stage_task(self, job: Job) -> list[str]:

@@ -22,7 +22,7 @@ from ddpkit.transports.reachability import OPEN_PORTS, Reachability, describe_at
 USUAL_PORT = 29500  # torchrun's own, where a free one cannot be found
 Workarounds = dict[tuple[str, str], list[str]]  # (check, text): labels of the hosts to which it applies
 
-SYNC = "add --sync, which copies the project, and stops if a file is newer there"
+SYNC = "add --sync, which copies the project, and replaces only what it put there"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,6 +26,7 @@ if [ "$code" = 96 ]; then
     shown=$(stage unpack "$suffix" 2>&1); code=$?
 fi
 [ "$code" = 0 ] || { printf '%s\n' "$shown" | sed '/^srun: error: .* Exited with exit code/d' >&2; exit 123; }
+printf '%s\n' "$shown" | sed -n '/^ddpkit: note: /p' >&2
 # rank 0 runs on the first node
 MASTER_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"
 [ -n "$MASTER_ADDR" ] || fail "scontrol did not list the nodes of job $SLURM_JOB_ID"

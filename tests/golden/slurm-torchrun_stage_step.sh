@@ -17,6 +17,7 @@ if [ "$code" = 96 ]; then
     shown=$(stage unpack "$suffix" 2>&1); code=$?
 fi
 [ "$code" = 0 ] || { printf '%s\n' "$shown" | sed '/^srun: error: .* Exited with exit code/d' >&2; exit 123; }
+printf '%s\n' "$shown" | sed -n '/^ddpkit: note: /p' >&2
 # rank 0 runs on the first node
 MASTER_ADDR=node1
 MASTER_PORT=$(srun --jobid=123 --overlap --nodes=1 --ntasks=1 --gres=none --nodelist=node1 --export=ALL /opt/venv/bin/python -S -I -c 'import os, socket

@@ -219,6 +219,22 @@ def test_copies_in_use_are_kept_whoever_uses_them(site: Site) -> None:
     assert used not in copies(site, "node1")
 
 
+def test_what_a_script_saved_beside_its_file_is_not_removed(site: Site) -> None:
+    (site.bare.folder / "job.py").write_text(
+        "import pathlib, part\nplace = pathlib.Path(__file__).parent / 'checkpoints'\nplace.mkdir(exist_ok=True)\n"
+        "if part.TEXT == 'one': (place / 'best.pt').write_text('weeks')\n"
+    )
+    for text in ("one", "two", "three", "four", "five"):
+        site.change(text)
+        done = site.launch()
+        assert done.code == 0, done.text
+        saved = site.on("node1", f"ls {STAGE}/*/checkpoints/best.pt").strip()
+        assert saved, text
+        named = f"--stage: not removed: old copies in which a script wrote 2 files (0.0 MB): node1:{site.disk}/{saved}"
+        assert (named in done.err.replace("node2:", "node1:")) == (text in ("four", "five")), done.text
+    assert len(copies(site, "node1")) == 4  # the last ones, and this one
+
+
 # ---- what can be wrong
 
 

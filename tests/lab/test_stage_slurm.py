@@ -148,6 +148,21 @@ def test_what_is_not_ddpkits_stays_and_a_copy_in_use_as_well(
     assert sorted(left) == sorted(["imagenet-1k", "my-checkpoints", "X-1.lock", STAGE])
 
 
+def test_what_a_script_saved_beside_its_file_is_not_removed(
+    launch: Callable[..., Launch], folder: Path, disk: Path, idle_lab: Lab
+) -> None:
+    text = "import part\nif part.TEXT == 'a': open(__file__ + '.saved', 'w').write('weeks')\n"
+    (folder / "job.py").write_text(text)
+    place = ["-n", "1", "--stage", "--stage-dir", str(disk)]
+    ssh, slurm = ["-b", "ssh", "node1", "-o", "starter=ranks"], ["-b", "slurm-srun", "-N", "1", "--nodelist", "node1"]
+    for text, words in (("a", ssh), ("b", ssh), ("c", ssh), ("d", slurm)):
+        (folder / "part.py").write_text(f"TEXT = {text!r}\n")
+        last = launch(*words, *place, "--", "job.py")
+        assert last.end() == 0, last.tail
+    (saved,) = idle_lab.run("node1", "sh", "-c", f"ls {disk}/{STAGE}/*/job.py.saved").stdout.split()
+    assert f"note: node1: not removed: old copies in which a script wrote (files: 1): {saved}" in last.text
+
+
 @pytest.mark.parametrize("before", [[], WITH_SPARE], ids=["job", "allocation"])
 def test_the_second_attempt_runs_from_the_same_copy(
     before: list[str], launch: Callable[..., Launch], folder: Path, disk: Path, idle_lab: Lab

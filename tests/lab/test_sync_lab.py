@@ -74,7 +74,7 @@ def test_only_what_differs_is_copied(site: Site, backend: str) -> None:
     shown = site.launch("--dry-run", backend=backend)
     assert shown.code == 0, shown.text
     assert all(f"{site.here} -> {host}:{place}" in shown.out for host, place in site.there.items()), shown.text
-    done = site.launch(backend=backend)
+    done = site.launch(backend=backend, sync="--sync=overwrite")
     assert done.code == 0, done.text
     assert done.out.count("ran ") == 2
     for host, place in site.there.items():
@@ -131,7 +131,15 @@ def test_nodes_that_share_a_directory_get_one_copy(site: Site) -> None:
 def newer(site: Site, place: Path) -> str:
     (place / "job.py").write_text("print('of the node')\n")
     os.utime(place / "job.py", NEW)
-    return "newer.*job.py"
+    return "changed there, or not from --sync.*: job.py"
+
+
+def older(site: Site, place: Path) -> str:
+    """As the results of a job, below the same name as others here."""
+    (site.here / "results.csv").write_text("of here")
+    (place / "results.csv").write_text("months of work of the node")
+    os.utime(place / "results.csv", OLD)
+    return "changed there, or not from --sync.*: results.csv"
 
 
 def link_for_directory(site: Site, place: Path) -> str:
@@ -150,7 +158,7 @@ def directory_for_file(site: Site, place: Path) -> str:
     return "out is a directory there, and a file here"
 
 
-@pytest.mark.parametrize("conflict", [newer, link_for_directory, directory_for_file])
+@pytest.mark.parametrize("conflict", [newer, older, link_for_directory, directory_for_file])
 def test_what_would_be_lost_stops_the_copy_on_every_node(site: Site, conflict: object) -> None:
     assert callable(conflict)
     said = conflict(site, site.there["node2"])
@@ -171,17 +179,59 @@ def test_what_would_be_lost_stops_the_copy_on_every_node(site: Site, conflict: o
         assert (place / "more.py").read_text() == "more"
     if conflict is newer:
         assert "of the node" not in (place / "job.py").read_text()
+    if conflict is older:
+        assert (place / "results.csv").read_text() == "of here"
     if conflict is link_for_directory:
         assert (place / "data/small.csv").read_text() == "1"
         assert not list((place.parent / f"{place.name} big disk").iterdir())
 
 
-def test_files_that_are_newer_and_the_same_stop_nothing(site: Site) -> None:
-    """As after `git clone` on the node."""
-    site.both("job.py", (site.here / "job.py").read_text(), NEW)
+@pytest.mark.parametrize("when", [OLD, NEW])
+def test_files_with_the_same_content_stop_nothing(site: Site, when: tuple[int, int]) -> None:
+    """As after `git clone` on the node. From then on they are copies: what is edited here replaces them."""
+    text = (site.here / "job.py").read_text()
+    site.both("job.py", text, when)
     done = site.launch()
     assert done.code == 0, done.text
-    assert (site.there["node1"] / "job.py").stat().st_mtime == NEW[0]
+    assert (site.there["node1"] / "job.py").stat().st_mtime == when[0]
+    (site.here / "job.py").write_text(text.replace("ran", "then ran"))
+    done = site.launch()
+    assert done.code == 0, done.text
+    assert done.out.count("then ran ") == 2
+
+
+def test_edit_and_launch_again_until_somebody_edits_there(site: Site) -> None:
+    """A copy that nobody changed is replaced in silence, whatever the times here, on nodes that missed versions too."""
+    text = (site.here / "job.py").read_text()
+    rounds: list[tuple[tuple[str, ...], tuple[int, int] | None]]
+    rounds = [(HOSTS, None), (("node1",), None), (("node1",), OLD), (HOSTS, NEW), (HOSTS, OLD)]
+    for number, (hosts, when) in enumerate(rounds):
+        (site.here / "job.py").write_text(text.replace("ran", f"version {number} ran"))
+        if when:  # as `git checkout`, or an archive
+            os.utime(site.here / "job.py", when)
+        done = site.bare.launch("-b", "ssh", *RANKS, "--sync", *hosts, "--", "job.py")
+        assert done.code == 0, done.text
+        assert done.out.count(f"version {number} ran ") == len(hosts)
+    edited = site.there["node1"] / "job.py"
+    edited.write_text("print('edited there')\n")
+    os.utime(edited, OLD)
+    (site.here / "job.py").write_text(text)
+    done = site.launch()
+    assert done.code == 122, done.text
+    assert re.search(r"node1.*changed there, or not from --sync.*: job\.py", done.err), done.text
+    assert "node2: --sync" not in done.err
+    assert edited.read_text() == "print('edited there')\n"
+    assert site.launch(sync="--sync=overwrite").code == 0
+    assert site.launch().code == 0
+
+
+def test_a_copy_in_a_shared_directory_is_known_on_another_node(site: Site) -> None:
+    site.workdirs(dict.fromkeys(HOSTS, str(site.there["node1"])))
+    for host in (*HOSTS, HOSTS[0]):
+        (site.here / "job.py").write_text(f"print('for', {host!r})\n")
+        done = site.bare.launch("-b", "ssh", *RANKS, "--sync", host, "--", "job.py")
+        assert done.code == 0, done.text
+        assert f"for {host}" in done.out
 
 
 @pytest.mark.parametrize("place", ["~", "link", "other home"])
@@ -241,7 +291,7 @@ def test_a_file_that_is_written_here_is_left_out(site: Site) -> None:
     argv = ["sh", "-c", "while :; do echo line >> nohup.out; done"]
     with subprocess.Popen(argv, cwd=site.here) as writer:
         try:
-            done = site.launch()
+            done = site.launch(sync="--sync=overwrite")
         finally:
             writer.kill()
     assert done.code == 0, done.text

@@ -196,6 +196,58 @@ def test_old_copies_that_nobody_uses_are_removed(node: Node) -> None:
     assert names[1] not in node.listed()
 
 
+def saved(copy: Path) -> str:
+    (copy / "checkpoints").mkdir()
+    (copy / "checkpoints/best.pt").write_text("weeks")
+    return "checkpoints/best.pt"
+
+
+def changed(copy: Path) -> str:
+    (copy / "part.py").write_text("notes of a script")
+    return "part.py"
+
+
+def hidden(copy: Path) -> str:
+    (copy / "__pycache__").mkdir()
+    (copy / "__pycache__/best.pt").write_text("weeks")
+    return "__pycache__/best.pt"
+
+
+def linked(copy: Path) -> str:
+    (copy / "latest").symlink_to("/tmp")
+    return "latest"
+
+
+def unknown(copy: Path) -> str:
+    """As a version of ddpkit without lists left it."""
+    (copy / stage.COMPLETE).write_text("")
+    return "part.py"
+
+
+@pytest.mark.parametrize("write", [saved, changed, hidden, linked, unknown])
+def test_an_old_copy_in_which_a_script_wrote_stays_and_is_named(write: Callable[[Path], str], node: Node) -> None:
+    names = ["project-" + letter * 32 for letter in "abcdef"]
+    for age, name in enumerate(names[:5]):
+        node.make(name)
+        (node.root / name / "__pycache__").mkdir()
+        (node.root / name / "__pycache__/part.cpython-38.pyc").write_text("bytecode")
+        (node.root / name / "__pycache__/part.cpython-38.pyc.140234").write_text("half of it")
+        stage.release(name)
+        if age == 0:
+            shutil.rmtree(node.root / name / "__pycache__")
+            left = write(node.root / name)
+        os.utime(node.root / name / stage.COMPLETE, (age, age))
+    answer = node.look(names[5])
+    assert os.path.lexists(node.root / names[0] / left)
+    kept = answer["kept"]
+    assert kept["files"] == 1
+    assert kept["paths"] == [f"{node.root / names[0]}/{left}"]
+    assert kept["bytes"] == (node.root / names[0] / left).lstat().st_size
+    assert names[1] not in node.listed()
+    stage.release(names[5])
+    assert node.look(names[0])["state"] == "present"
+
+
 def others(node: Node) -> list[Path]:
     """What ddpkit did not make, by names like its own."""
     made = []

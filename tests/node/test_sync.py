@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import stat
@@ -10,13 +11,14 @@ import sys
 import time
 import zlib
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ddpkit.execution.sync import NONCE, NONCE_AGE, Entry, look, made_nonce
+from ddpkit.execution.sync_record import Version
 from ddpkit.node import owned
 from ddpkit.node.calls import sync
 
@@ -30,8 +32,13 @@ def seen(mode: int, size: int, when: int) -> os.stat_result:
     return os.stat_result(whole, {"st_mtime_ns": when})
 
 
-def entry(kind: str, mode: int = 0o644, size: int = 3, when: int = OLD, target: str = "") -> list[Any]:
-    return ["a", kind, mode, size, when, target]
+def entry(
+    kind: str, mode: int = 0o644, size: int = 3, when: int = OLD, target: str = "", sent: Sequence[Version] = ()
+) -> list[Any]:
+    return ["a", kind, mode, size, when, target, sent]
+
+
+SENT = [(4, OLD + 5, ""), (3, OLD - 5, "digest or target")]  # by earlier copies
 
 
 @pytest.mark.parametrize(
@@ -40,9 +47,16 @@ def entry(kind: str, mode: int = 0o644, size: int = 3, when: int = OLD, target: 
         (entry("file"), None, "", "make", "make"),
         (entry("file"), (FILE, 3, OLD), "", "same", "same"),
         (entry("file", when=OLD + 5), (FILE, 3, OLD), "", "same", "same"),  # a disk that keeps seconds
-        (entry("file", when=NEW), (FILE, 3, OLD + 5), "", "replace", "replace"),
-        (entry("file"), (FILE, 4, OLD), "", "replace", "replace"),
-        (entry("file"), (FILE, 3, NEW), "", "newer", "replace"),
+        (entry("file", when=OLD + 123_456_789), (FILE, 3, OLD + 123_456_700), "", "same", "same"),  # SMB
+        (entry("file", when=NEW), (FILE, 3, OLD + 5), "", "differs", "replace"),
+        (entry("file"), (FILE, 4, OLD), "", "differs", "replace"),
+        (entry("file"), (FILE, 3, NEW), "", "differs", "replace"),
+        (entry("file", when=NEW, sent=SENT), (FILE, 4, OLD + 5), "", "replace", "replace"),
+        (entry("file", when=OLD - 9, sent=SENT), (FILE, 4, OLD + 5), "", "replace", "replace"),  # an older one here
+        (entry("file", when=NEW, sent=SENT), (FILE, 3, OLD + 5), "", "differs", "replace"),
+        (entry("file", when=NEW, sent=SENT), (FILE, 4, OLD + 6), "", "differs", "replace"),
+        (entry("file", when=NEW, sent=SENT), (FILE, 3, OLD + 6), "digest or target", "replace", "replace"),
+        (entry("file", when=NEW, sent=SENT), (LINK, 4, OLD + 5), "x", "kind", "replace"),
         (entry("file", mode=0o755), (FILE, 3, OLD), "", "mode", "mode"),
         (entry("file"), (LINK, 3, OLD), "x", "kind", "replace"),
         (entry("file"), (FOLDER, 3, OLD), "", "kind", "kind"),
@@ -51,8 +65,10 @@ def entry(kind: str, mode: int = 0o644, size: int = 3, when: int = OLD, target: 
         (entry("directory"), (LINK, 3, OLD), "/big", "kind", "replace"),
         (entry("directory"), (FILE, 3, OLD), "", "kind", "replace"),
         (entry("link", target="x"), (LINK, 1, NEW), "x", "same", "same"),
-        (entry("link", target="x"), (LINK, 1, NEW), "y", "newer", "replace"),
-        (entry("link", target="x", when=NEW), (LINK, 1, OLD), "y", "replace", "replace"),
+        (entry("link", target="x"), (LINK, 1, NEW), "y", "differs", "replace"),
+        (entry("link", target="x", when=NEW), (LINK, 1, OLD), "y", "differs", "replace"),
+        (entry("link", target="x", when=NEW, sent=SENT), (LINK, 4, OLD + 5), "y", "differs", "replace"),
+        (entry("link", target="x", when=NEW, sent=SENT), (LINK, 1, OLD), "digest or target", "replace", "replace"),
         (entry("link", target="x"), (FOLDER, 3, OLD), "", "kind", "kind"),
     ],
 )
@@ -103,10 +119,17 @@ class Copy:
         self.there.mkdir()
         self.entries: list[Entry] = []
 
-    def check(self, *, overwrite: bool = False, target: Path | None = None) -> dict[str, Any]:
+    def check(
+        self,
+        *,
+        overwrite: bool = False,
+        target: Path | None = None,
+        sent: Mapping[str, Sequence[Version]] | None = None,
+    ) -> dict[str, Any]:
         names = sorted(str(path.relative_to(self.here)) for path in self.here.rglob("*"))
         self.entries = [found for name in names if (found := look(str(self.here), name))]
-        packed = b64encode(zlib.compress(json.dumps([each.plain() for each in self.entries]).encode())).decode()
+        plain = [each.plain((sent or {}).get(each.name, ())) for each in self.entries]
+        packed = b64encode(zlib.compress(json.dumps(plain).encode())).decode()
         with made_nonce(str(self.here)) as (nonce, stamp):
             return sync.check(str(target or self.there), nonce, stamp, packed, overwrite)
 
@@ -155,6 +178,9 @@ def test_what_a_killed_launch_left_in_the_project_is_removed_by_the_next(tmp_pat
     assert not (tmp_path / f"{left}-half").exists()
 
 
+SENT_OLD = {name: [(each, OLD, "") for each in (3, 11)] for name in ("a", "b", "c", "a.py", "b.pt")}
+
+
 @pytest.fixture
 def copy(tmp_path: Path) -> Iterator[Copy]:
     yield Copy(tmp_path)
@@ -167,7 +193,7 @@ def test_what_changes_on_the_node_meanwhile_stays(copy: Copy) -> None:
     for name in ("a.py", "b.pt"):
         (copy.there / name).write_text("old")
         os.utime(copy.there / name, ns=(OLD, OLD))
-    copy.send(copy.check())
+    copy.send(copy.check(sent=SENT_OLD))
     (copy.there / "b.pt").write_text("saved by a job")
     assert sync.apply([])["changed"] == ["b.pt"]
     assert (copy.there / "a.py").read_text() == "old"  # all or nothing
@@ -200,7 +226,7 @@ def test_a_file_that_is_open_for_writing_is_not_replaced(copy: Copy) -> None:
     (copy.there / "ckpt.pt").write_text("theirs, half")
     with (copy.there / "ckpt.pt").open("a"):
         os.utime(copy.there / "ckpt.pt", ns=(OLD, OLD))
-        answer = copy.check()
+        answer = copy.check(overwrite=True)
         assert [copy.entries[index].name for index in answer["written"]] == ["ckpt.pt"]
         assert answer["needs"] == []
 
@@ -210,13 +236,27 @@ def test_what_did_not_arrive_whole_is_left_out(copy: Copy) -> None:
         (copy.here / name).write_text("new")
         (copy.there / name).write_text("the old one")
         os.utime(copy.there / name, ns=(OLD, OLD))
-    copy.send(copy.check())
+    copy.send(copy.check(sent=SENT_OLD))
     draft = next(path for path in copy.there.iterdir() if path.name.startswith(".ddpkit-sync-"))
     (draft / "files/a").unlink()
     (draft / "files/b").write_text("ne")
     done = sync.apply([2])
     assert (done["missing"], done["changed"]) == (["a", "b"], [])
     assert {path.read_text() for path in copy.there.iterdir()} == {"the old one"}
+
+
+def test_what_a_copy_put_there_is_known_by_its_time_or_by_its_content(copy: Copy) -> None:
+    for name in ("a", "b", "c", "large"):
+        (copy.here / name).write_text("new")
+        (copy.there / name).write_text("old")
+    os.truncate(copy.there / "large", sync.SMALL + 1)
+    os.utime(copy.there / "a", ns=(OLD, OLD))
+    digest = hashlib.sha256(b"old").hexdigest()
+    large = [(sync.SMALL + 1, OLD, "")]
+    answer = copy.check(sent={"a": [(3, OLD, "")], "b": [(3, OLD, digest)], "c": [(3, OLD, "")], "large": large})
+    assert [copy.entries[index].name for index in answer["needs"]] == ["a", "b"]
+    differs = {copy.entries[index].name: content for index, content in answer["differs"]}
+    assert differs == {"c": digest, "large": ""}
 
 
 def test_the_project_itself_and_what_is_in_it(copy: Copy, tmp_path: Path) -> None:

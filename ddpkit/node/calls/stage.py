@@ -3,8 +3,9 @@
 Sent to a node's supervisor; under SLURM `main` is run from the bundle.
 
 A copy is NAME/ in ROOT, a directory `ddpkit-stage-UID` that ddpkit alone uses. It is unpacked from an archive into a
-draft, which then gets its name; its marker is written last. Who unpacks or removes it holds an exclusive lock. Who uses
-it holds a shared one: the supervisor of a run, or under SLURM each task.
+draft, which then gets its name; its marker is written last, with a list of its files. Who unpacks or removes it holds
+an exclusive lock. Who uses it holds a shared one: the supervisor of a run, or under SLURM each task. A copy in which
+a script has written is not removed.
 """
 
 from __future__ import annotations
@@ -42,7 +43,10 @@ if TYPE_CHECKING:
 
 ROOT = "stage"  # the kind of the directory of the copies
 COPY = "stage-copy"  # the kind of a copy's directory
-COMPLETE = ".ddpkit-complete"  # in a copy; it is written last
+COMPLETE = ".ddpkit-complete"  # in a copy; it is written last: sizes and times of its files
+LIST_LIMIT = 1 << 27  # bytes of it
+NAMED = 5  # files in an answer
+_COMPILED = re.compile(r"(.*/)?__pycache__/[^/]*\.(pyc(\.\d+)?|nb[ic])")  # by Python, and by numba
 LOCAL = frozenset("bcachefs btrfs ext2 ext3 ext4 f2fs jfs overlay ramfs reiserfs rootfs tmpfs xfs zfs".split())
 NO_LOCK = -1
 _held: list[int] = []
@@ -139,17 +143,19 @@ def look(content: dict[str, Any], came: str = "") -> dict[str, Any]:
     """Look for a copy, and hold it; else lock its name, and make room. `came`: its archive, which stays.
 
     Returns `problem` and `fix`, or `state`: present, busy (another launch makes it) or absent, with the path for an
-    `archive`. Where there is a problem nothing is locked.
+    `archive`, and `kept`: number, bytes and some paths of files that are not ddpkit's, in old copies. Where there is a
+    problem nothing is locked.
     """
     root, name = content["root"], content["name"]
     state, problem, archive = "absent", "", ""
+    kept: dict[str, Any] = {"files": 0, "bytes": 0, "paths": []}
     try:
         _make_root(root)
         state = _take(root, name)
         if state == "present":
             os.utime(os.path.join(root, name, COMPLETE))
         elif state == "absent":
-            problem = _make_room(content, came)
+            problem = _make_room(content, came, kept)
     except OSError as error:
         other = error.filename if error.filename != root else ""
         problem = "cannot stage in %s: %s%s" % (root, _reason(error), other and ": %s" % other)
@@ -159,7 +165,8 @@ def look(content: dict[str, Any], came: str = "") -> dict[str, Any]:
         archive = "%s.tar-%s" % (os.path.join(root, name), os.urandom(8).hex())
         _expected.append(archive)
     machine = {"machine": os.uname().machine, "python": list(sys.version_info[:2])}
-    return {"state": state, "problem": problem, "fix": "add --stage-dir DIR", "archive": archive, **machine}
+    found = {"state": state, "problem": problem, "kept": kept, "archive": archive}
+    return {**found, "fix": "add --stage-dir DIR", **machine}
 
 
 def _reason(error: OSError) -> str:
@@ -243,23 +250,27 @@ def _clear(place: str, fd: int) -> None:
     remove_directory(place, COPY)
 
 
-def _sweep(root: str, name: str, came: str) -> None:
-    """Remove what dead launches have left, and old copies that nobody uses. `name`: of this launch, which locked it."""
+def _sweep(root: str, name: str, came: str, kept: dict[str, Any]) -> None:
+    """Remove what dead launches have left, and old copies that nobody uses. `name`: of this launch, which locked it.
+
+    `kept`: see `look`.
+    """
     entries = os.listdir(root)
     complete = [each for each in entries if re.fullmatch(NAME, each) and is_complete(os.path.join(root, each))]
     complete.sort(key=lambda each: -os.lstat(os.path.join(root, each, COMPLETE)).st_mtime)
     for kind in ("project", "env"):
         of_kind = [each for each in complete if each.startswith(kind + "-")]
         for each in of_kind[KEPT - name.startswith(kind + "-") :]:
-            _remove(root, each, entries)
+            _remove(root, each, entries, kept)
     began = {each.partition(".")[0] for each in entries if _OURS.fullmatch(each)}
     for each in sorted(began - {*complete, name}):
-        _remove(root, each, entries)
+        _remove(root, each, entries, kept)
     _remove_parts(root, name, [each for each in entries if each != came])
 
 
-def _remove(root: str, name: str, entries: list[str]) -> None:
-    """Remove a copy and its parts, unless somebody uses it or the file system has no locks."""
+def _remove(root: str, name: str, entries: list[str], kept: dict[str, Any]) -> None:
+    """Remove a copy and its parts, unless somebody uses it, a script wrote in it, or the file system has no locks."""
+    place = os.path.join(root, name)
     try:
         fd = lock(root, name, exclusive=True)
     except OSError:
@@ -267,14 +278,45 @@ def _remove(root: str, name: str, entries: list[str]) -> None:
     if fd == NO_LOCK:
         return
     try:
-        if os.path.lexists(os.path.join(root, name)):
-            remove_directory(os.path.join(root, name), COPY)
+        others = _others(place) if is_complete(place) else {}
+        if others:
+            kept["files"] += len(others)
+            kept["bytes"] += sum(others.values())
+            kept["paths"] = [*kept["paths"], *(os.path.join(place, each) for each in sorted(others))][:NAMED]
+            return
+        if os.path.lexists(place):
+            remove_directory(place, COPY)
         _remove_parts(root, name, entries)
         remove_files(root, ROOT, lambda each: each == name + ".lock")
     except OSError:
         pass  # not ddpkit's, or a disk with a problem: the copy of this launch does not depend on it
     finally:
         os.close(fd)
+
+
+def _listed(place: str) -> dict[str, list[int]]:
+    """List the files and links of a copy with sizes and times, without what is compiled. Raises OSError."""
+    listed = {}
+    for folder, folders, files in os.walk(place, onerror=_raise):
+        for path in (os.path.join(folder, each) for each in [*folders, *files]):
+            name, status = path[len(place) + 1 :], os.lstat(path)
+            if not (stat.S_ISDIR(status.st_mode) or name in (COMPLETE, ".ddpkit") or _COMPILED.fullmatch(name)):
+                listed[name] = [status.st_size, status.st_mtime_ns]
+    return listed
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _others(place: str) -> dict[str, int]:
+    """Return the files in a complete copy that were not unpacked, or changed since, with sizes. Raises OSError."""
+    with open(os.path.join(place, COMPLETE)) as file:
+        try:
+            unpacked = dict(json.loads(file.read(LIST_LIMIT)))
+        except (ValueError, TypeError):
+            unpacked = {}  # nobody knows
+    return {name: each[0] for name, each in _listed(place).items() if unpacked.get(name) != each}
 
 
 def _remove_parts(root: str, name: str, entries: list[str]) -> None:
@@ -291,14 +333,14 @@ def _remove_parts(root: str, name: str, entries: list[str]) -> None:
     remove_files(root, ROOT, is_archive)
 
 
-def _make_room(content: dict[str, Any], came: str) -> str:
+def _make_room(content: dict[str, Any], came: str, kept: dict[str, Any]) -> str:
     """Remove what is left of this copy, and others that nobody uses. Returns why the disk cannot take it; else nothing.
 
     Raises OSError.
     """
     root, name = content["root"], content["name"]
     _clear(os.path.join(root, name), _locks[name])
-    _sweep(root, name, came)
+    _sweep(root, name, came, kept)
     size, files = content["needs"]
     space = os.statvfs(root)
     free = space.f_bavail * space.f_frsize
@@ -330,7 +372,7 @@ def unpack(content: dict[str, Any], archive: str) -> dict[str, str]:
         move_directory(draft, place, COPY)
         problem = _conda_unpack(place) if content["conda"] else ""
         if not problem:
-            create_file(os.path.join(place, COMPLETE), b"")
+            create_file(os.path.join(place, COMPLETE), json.dumps(_listed(place)).encode())
             share(_locks.get(name, NO_LOCK))
     except HostileArchiveError as error:
         problem = "the archive is refused: %s" % error
@@ -526,6 +568,11 @@ def main(folder: str, *words: str) -> int:
         done = _check(content) if words[0] == "look" else _bring(content, words[1])
         if done["problem"]:
             return _tell(host, done)
+        if done["kept"]["files"]:
+            kept = (host, done["kept"]["files"], done["kept"]["paths"][0])
+            sys.stderr.write(
+                "ddpkit: note: %s: not removed: old copies in which a script wrote (files: %d): %s\n" % kept
+            )
         if words[0] == "look" and done["state"] != "present":
             return ABSENT
         kind, copied = content["name"].partition("-")[0], done["state"] == "absent"
@@ -566,7 +613,8 @@ def _bring(content: dict[str, Any], suffix: str) -> dict[str, Any]:
             return {"problem": "another launch has copied %s for %d s" % (name, PATIENCE), "fix": status["fix"]}
         path = os.path.join(root, here)
         came = os.path.exists(path) and os.path.getsize(path) == os.path.getsize(content["archive"])
-        return {**unpack(content, path if came else content["archive"]), "state": "absent"}
+        done = unpack(content, path if came else content["archive"])
+        return {**done, "state": "absent", "kept": status["kept"]}
     finally:
         if is_owned(root, ROOT):
             remove_files(root, ROOT, lambda each: each == here)

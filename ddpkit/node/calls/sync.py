@@ -3,8 +3,9 @@
 Sent to a node's supervisor. The launcher uses `refuse_directory`.
 
 `check` compares, and changes nothing. `receive` makes a draft beside the files, into which rsync writes. `apply` moves
-each file from the draft over exactly what `check` saw there. An entry is [name, kind, mode, size, time, target]: the
-kind is one of `KINDS`, the time is in nanoseconds, and a link alone has a target.
+each file from the draft over exactly what `check` saw there. An entry is [name, kind, mode, size, time, target,
+versions]: the kind is one of `KINDS`, the time is in nanoseconds, and a link alone has a target. `versions` is what
+earlier copies put there, each [size, time, content]: that alone is replaced without a question.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ if TYPE_CHECKING:
 KIND = "sync"  # of the draft's directory
 DRAFT = re.compile(r"\.ddpkit-sync-[0-9a-f]{16}")
 KINDS = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "link"}
-SMALL = 1 << 24  # bytes: a newer file that is larger counts as different without a look at its content
+SMALL = 1 << 24  # bytes: a larger file with another time counts as different without a look at its content
+UNITS = (100, 1000, 10**6, 10**9)  # nanoseconds: of times in SMB, and in other file systems
 BLOCK = 4096  # bytes that a small file takes on a disk
 NAMED = 200  # conflicts of a kind in an answer
 SYSTEM = frozenset(
@@ -82,12 +84,12 @@ def check(target: str, nonce: str, stamp: list[int], packed: str, overwrite: boo
     inode and the change time of that directory.
 
     Returns `problem`, or `same`: this is the launcher's directory. Else `path`, `todo` (something differs),
-    and numbers of entries: `needs` (files to send), and the conflicts `newer` (with a digest, or none for large ones),
-    `kinds` (with the kind that is there), `foreign` (of another user) and `written` (open for writing).
+    and numbers of entries: `needs` (files to send), and the conflicts `differs` (with a digest, or none for large
+    ones), `kinds` (with the kind that is there), `foreign` (of another user) and `written` (open for writing).
     """
     path = os.path.realpath(os.path.expanduser(target))
     answer: dict[str, Any] = {"problem": "", "same": False, "path": path, "needs": []}
-    answer.update(newer=[], kinds=[], foreign=[], written=[], todo=True)
+    answer.update(differs=[], kinds=[], foreign=[], written=[], todo=True)
     if target.startswith("~") and os.path.expanduser(target) == target:
         return {**answer, "problem": "%s: user not found" % target}
     if _sees(path, nonce, stamp):
@@ -133,16 +135,18 @@ def _compare(entries: list[list[Any]], path: str, overwrite: bool, answer: dict[
             seen = None if replaced and name.startswith(replaced) else os.lstat(place)
         except (FileNotFoundError, NotADirectoryError):
             seen = None
-        link = os.readlink(place) if seen and stat.S_ISLNK(seen.st_mode) else ""
-        verdict = judge(entry, seen, link, overwrite)
+        content = os.readlink(place) if seen and stat.S_ISLNK(seen.st_mode) else ""
+        verdict = judge(entry, seen, content, overwrite)
+        if verdict == "differs" and entry[1] == "file" and seen and seen.st_size in _sizes(entry):
+            content = _digest(place)
+            verdict = judge(entry, seen, content, overwrite)
         if verdict == "replace" and entry[1] == "file" and seen and stat.S_ISREG(seen.st_mode) and _is_written(place):
             verdict = "written"
         _state["seen"][index], _state["verdicts"][index] = seen, verdict
         if entry[1] == "file" and verdict in ("make", "replace"):
             answer["needs"].append(index)
-        elif verdict == "newer":
-            digest = _digest(place) if entry[1] == "file" and seen and entry[3] == seen.st_size else ""
-            answer["newer"].append([index, digest])
+        elif verdict == "differs":
+            answer["differs"].append([index, content if entry[1] == "file" else ""])
         elif verdict == "kind":
             assert seen is not None
             answer["kinds"].append([index, KINDS.get(stat.S_IFMT(seen.st_mode), "device")])
@@ -153,12 +157,17 @@ def _compare(entries: list[list[Any]], path: str, overwrite: bool, answer: dict[
             replaced = name + "/" if verdict == "replace" else replaced
 
 
-def judge(entry: list[Any], seen: os.stat_result | None, link: str, overwrite: bool) -> str:
-    """Decide about one entry. Pure. `link`: where a link of the node leads.
+def _sizes(entry: list[Any]) -> set[int]:
+    """Sizes at which the content of a file says what it is."""
+    return {entry[3], *(size for size, _, content in entry[6] if content)}
 
-    Returns same, make, replace, mode (it becomes a program, or is one no more), or a conflict: newer, kind, foreign.
+
+def judge(entry: list[Any], seen: os.stat_result | None, content: str, overwrite: bool) -> str:
+    """Decide about one entry. Pure. `content`: where a link of the node leads; of a file its digest, if it is known.
+
+    Returns same, make, replace, mode (it becomes a program, or is one no more), or a conflict: differs, kind, foreign.
     """
-    _, kind, mode, size, when, target = entry
+    _, kind, mode, size, when, target, versions = entry
     if seen is None:
         return "make"
     there = KINDS.get(stat.S_IFMT(seen.st_mode), "")
@@ -168,16 +177,25 @@ def judge(entry: list[Any], seen: os.stat_result | None, link: str, overwrite: b
         return "kind"
     if kind != there:
         verdict = "replace"
-    elif link == target if kind == "link" else size == seen.st_size and is_time(seen.st_mtime_ns, when):
+    elif content == target if kind == "link" else size == seen.st_size and is_time(seen.st_mtime_ns, when):
         verdict = "mode" if kind == "file" and bool(mode & 0o100) != bool(seen.st_mode & 0o100) else "same"
     else:
-        verdict = "newer" if seen.st_mtime_ns > when and not overwrite else "replace"
+        ours = overwrite or any(_is_version(each, kind, seen, content) for each in versions)
+        verdict = "replace" if ours else "differs"
     return "foreign" if verdict != "same" and os.geteuid() not in (0, seen.st_uid) else verdict
 
 
+def _is_version(version: list[Any], kind: str, seen: os.stat_result, content: str) -> bool:
+    """Tell whether this is what a copy put there: a file has its size and time, or its content."""
+    size, when, known = version
+    if content and content == known:
+        return True
+    return kind == "file" and size == seen.st_size and is_time(seen.st_mtime_ns, when)
+
+
 def is_time(status: int, when: int) -> bool:
-    """Compare times in nanoseconds. Some file systems keep seconds."""
-    return status == when or (status % 10**9 == 0 and status // 10**9 == when // 10**9)
+    """Compare times in nanoseconds. Some file systems keep seconds, or parts of them."""
+    return status == when or any(status % unit == 0 and status // unit == when // unit for unit in UNITS)
 
 
 def _digest(path: str) -> str:
@@ -304,7 +322,7 @@ class _Applied:
 
     def take(self, entry: list[Any], verdict: str, seen: os.stat_result | None) -> None:
         """Take one entry. Raises OSError."""
-        name, kind, mode, _, when, target = entry
+        name, kind, mode, _, when, target, _ = entry
         folder, last = _enter(self._top, os.path.dirname(name)), os.path.basename(name)
         try:
             if kind == "directory":
@@ -325,7 +343,7 @@ class _Applied:
             os.close(folder)
 
     def _file(self, entry: list[Any], folder: int, last: str, seen: os.stat_result | None) -> None:
-        name, _, mode, size, when, _ = entry
+        name, _, mode, size, when, _, _ = entry
         try:
             source = _enter(self._draft, os.path.join("files", os.path.dirname(name)))
         except FileNotFoundError:
