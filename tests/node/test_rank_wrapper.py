@@ -55,7 +55,7 @@ def test_a_rank_gets_a_signal_once(sent_to: str, number: signal.Signals, tmp_pat
     """torchrun repeats what SLURM sent: a rank that saved in its handler began again."""
     (tmp_path / "job.py").write_text(RANK.format(number=int(number)))
     out, err, events = (Reports(tmp_path / name) for name in ("out.1", "err.1", "events"))
-    env = {**os.environ, "RANK": "3", "LOCAL_RANK": "1", "DDPKIT_DUMP": "0"}
+    env = {**os.environ, "RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "4", "DDPKIT_DUMP": "0"}
     env |= {"DDPKIT_TAP": str(tmp_path / "rank_wrapper.py"), "DDPKIT_TAP_ONCE": "1"}
     (tmp_path / "node.zip").write_bytes(pack(read_texts()))
     words = [
