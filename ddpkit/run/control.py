@@ -199,7 +199,7 @@ def remove_run(checked: Removable) -> None:
     try:
         if seen is not None:
             came = [name for name in run_files.others(Path(run.folder)) if name not in checked.others]
-            if came:
+            if came and os.path.samestat(Path(run.folder).lstat(), seen):  # `remove_directory` refuses another one
                 raise OSError(errno.EEXIST, "it came after the question", str(Path(run.folder, came[0])))
             remove_directory(run.folder, KIND, seen)
     except FileNotFoundError:
