@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import signal
 import socket
 import subprocess
@@ -110,7 +109,7 @@ def program(main: str = "supervisor", key: str = "") -> bytes:
 
 def new_key() -> str:
     """Return the key of a new connection's seals."""
-    return secrets.token_hex(16)
+    return os.urandom(16).hex()
 
 
 @cache

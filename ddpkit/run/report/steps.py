@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
 
 from ddpkit.run.timeline import RankTimeline, TimelineFile
 
@@ -113,13 +112,19 @@ def cells(bins: Sequence[tuple[float, float, float]], most: float, columns: int)
 
 def _median(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
-    return median(known) if known else None
+    if not known:
+        return None
+    from statistics import median  # a launch loads this file, and most have no steps
+
+    return median(known)
 
 
 def _slowest(rows: Sequence[Row]) -> Slowest | None:
     known = [(row.own_seconds, row) for row in rows if row.own_seconds is not None]
     if len(known) < 2:
         return None
+    from statistics import median
+
     seconds, row = max(known, key=lambda pair: pair[0])
     usual = median(each for each, other in known if other is not row)
     times = seconds / usual if usual > 0 else 1.0
