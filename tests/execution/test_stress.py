@@ -332,6 +332,22 @@ def test_an_early_interrupt_is_quiet(module: str, tmp_path: Path, clean_environ:
     assert "Traceback" not in rest
 
 
+def test_an_interrupt_while_a_class_is_made_is_quiet(clean_environ: dict[str, str]) -> None:
+    """Python before 3.12 makes another error of what a handler raises there."""
+    text = """import signal, sys
+from ddpkit.__main__ import main
+sys.argv = ["ddpkit", "--version"]
+main()
+class Now:
+    def __set_name__(self, owner, name):
+        signal.raise_signal(signal.SIGINT)
+class Owner:
+    now = Now()
+"""
+    done = subprocess.run([sys.executable, "-c", text], env=clean_environ, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
 def test_a_stop_at_any_moment_is_not_lost(tmp_path: Path, clean_environ: dict[str, str]) -> None:
     """A TERM that reaches a rank between its fork and its own first instruction ends it, and not the grace."""
     for milliseconds in range(60, 140, 8):

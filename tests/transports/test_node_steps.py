@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from program import PATIENCE
+from program import PATIENCE, wait_until
 
 from ddpkit.node.supervision.clock import Clock
 from ddpkit.transports.allocation import NodeSteps
@@ -90,8 +90,7 @@ def test_the_end_of_a_launch_ends_steps_that_have_not_started(tmp_path: Path, mo
     steps.close()
     assert refused.wait(PATIENCE)
     pid = int((tmp_path / "pid").read_text())
-    with pytest.raises(ProcessLookupError):
-        os.kill(pid, 0)
+    wait_until(lambda: not Path(f"/proc/{pid}").exists())
     with pytest.raises(RefusedError, match="has closed its connections"):
         steps.enter(NODE, "true", time.monotonic())
 
