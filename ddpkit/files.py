@@ -9,7 +9,7 @@ import errno
 import os
 import shlex
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -67,6 +67,7 @@ __all__ = [
     "read_tail",
     "read_trusted",
     "release_directory",
+    "remove_as_seen",
     "remove_directory",
     "remove_empty",
     "remove_file",
@@ -89,6 +90,19 @@ def write_atomically(
     content: whole, or in pieces. mode: of the new file, less the umask. shared: see `owned.replace_file`.
     """
     replace_file(os.fspath(path), content.encode() if isinstance(content, str) else content, mode, shared=shared)
+
+
+def remove_as_seen(
+    folder: Path, kind: str, seen: os.stat_result, others: Callable[[Path], list[str]], known: Collection[str]
+) -> None:
+    """Remove a directory of ddpkit's of which the user saw what else is in it. Raises OSError for another directory.
+
+    others: names what is not ddpkit's in it. known: what the user saw of that; more of it raises as well.
+    """
+    came = [name for name in others(folder) if name not in known]
+    if came and os.path.samestat(folder.lstat(), seen):  # `remove_directory` refuses another one
+        raise OSError(errno.EEXIST, "it came after the question", str(folder / came[0]))
+    remove_directory(str(folder), kind, seen)
 
 
 def create(path: Path, content: str | bytes, mode: int = 0o644) -> None:

@@ -311,7 +311,7 @@ def unused(settings: LaunchSettings, environ: Mapping[str, str]) -> Iterator[str
     allocation = slurm_nodes.unused_allocation(environ) if settings.backend == "local" else ""
     if allocation:
         yield f"{allocation}; these ranks run on this machine alone; on all nodes of the job: -b slurm"
-    if not transport_of(settings).slurm:
+    if not (settings.host and transport_of(settings).slurm):
         return
     for host in requested_nodes.scheduled_hosts(settings)[0]:
         own = settings.host.get(host, HostSettings())

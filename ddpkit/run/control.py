@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import shlex
 import signal
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ddpkit.errors import DdpkitError, LaunchError, UsageError
-from ddpkit.files import is_owned, remove_directory
+from ddpkit.files import is_owned, remove_as_seen
 from ddpkit.launchers.registry import scheduler_of
 from ddpkit.run import job_status, launcher_process, record, run_files, run_index, status
 from ddpkit.run.record import Run, machine_of
@@ -198,10 +197,7 @@ def remove_run(checked: Removable) -> None:
     run, seen = checked.run, checked.seen
     try:
         if seen is not None:
-            came = [name for name in run_files.others(Path(run.folder)) if name not in checked.others]
-            if came and os.path.samestat(Path(run.folder).lstat(), seen):  # `remove_directory` refuses another one
-                raise OSError(errno.EEXIST, "it came after the question", str(Path(run.folder, came[0])))
-            remove_directory(run.folder, KIND, seen)
+            remove_as_seen(Path(run.folder), KIND, seen, run_files.others, checked.others)
     except FileNotFoundError:
         pass
     except OSError as error:

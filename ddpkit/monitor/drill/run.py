@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import math
 import os
@@ -18,7 +17,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 from ddpkit.errors import DdpkitError, UsageError
-from ddpkit.files import create, make_directories, read_part
+from ddpkit.files import create, make_directories, read_part, remove_as_seen
 from ddpkit.launchers.shell import join, run_module
 from ddpkit.monitor.client import watch_ranks
 from ddpkit.monitor.drill import rows
@@ -165,10 +164,7 @@ def remove_folder(folder: Path, seen: os.stat_result, known: Collection[str]) ->
     `known`: what is not the drill's in it, as the user saw it.
     """
     try:
-        came = [name for name in others(folder) if name not in known]
-        if came:
-            raise OSError(errno.EEXIST, "it came after the question", str(folder / came[0]))
-        owned.remove_directory(str(folder), KIND, seen)
+        remove_as_seen(folder, KIND, seen, others, known)
     except OSError as error:
         raise _refused(folder, error) from None
 
