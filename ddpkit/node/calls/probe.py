@@ -145,16 +145,16 @@ def free_port() -> int | None:
     top = lowest if lowest > 21000 else 65536
     for _ in range(200):
         port = 20000 + int.from_bytes(os.urandom(4), "big") % (top - 20000)
-        if not listeners_fail(port):
+        if not why_no_server(port):
             return port
     return None
 
 
-def listeners_fail(port: int) -> str:
-    """Why a server could not listen on this port on every address of this machine; empty where it could."""
+def why_no_server(port: int) -> str:
+    """Why torch's store could not listen on this port on every address of this machine; empty where it could."""
     for family, address in ((socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")):
         try:
-            probe = socket.socket(family)
+            probe = _server_socket(family)
         except OSError:
             continue  # this kernel has no IPv6
         with probe:
@@ -165,6 +165,13 @@ def listeners_fail(port: int) -> str:
             except OSError as error:
                 return error.strerror or str(error)
     return ""
+
+
+def _server_socket(family: int) -> socket.socket:
+    """A socket that listens as torch's store does: connections of an earlier run in TIME_WAIT do not hold its port."""
+    server = socket.socket(family)
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    return server
 
 
 # ---- what a launcher on another machine asks
@@ -332,7 +339,7 @@ def listen(port: int | None) -> dict[str, Any]:
     ports: dict[str, Any] = {"secret": _SECRET, "port": None, "no_port": "", "high_port": None}
     if port is not None:
         chosen = port or free_port()
-        ports["no_port"] = "no port from 20000 on is free" if chosen is None else listeners_fail(chosen)
+        ports["no_port"] = "no port from 20000 on is free" if chosen is None else why_no_server(chosen)
         if chosen is not None and not ports["no_port"]:
             ports["port"] = _serve(chosen)
     ports["high_port"] = _serve(0)
@@ -343,7 +350,7 @@ def _serve(port: int) -> int | None:
     """Answer every connection to this port with our secret, until `close`. Returns the port."""
     families = [socket.AF_INET6, socket.AF_INET] if socket.has_dualstack_ipv6() else [socket.AF_INET]
     for family in families:
-        server = socket.socket(family)
+        server = _server_socket(family)
         try:
             if family == socket.AF_INET6:
                 server.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
