@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 NAME = "ddpkit.zip"
+# What a rank runs, and what that imports. The rest is for the supervisor, which has it from the launcher.
+_OF_RANKS = ("__init__", "bundle", "child", "owned", "rank/")
 # The packages are empty modules: nothing else of ddpkit is imported, and nothing of ours comes onto the path.
 _PACKAGES = """\
 import sys
@@ -38,33 +40,40 @@ sys.exit(program.main(*sys.argv[1:]))
 """
 
 
-def read_texts() -> dict[str, str]:
-    """Return the texts of this package's modules, by their paths in it: `rpc`, `rank/__init__`, `rank/rank_hook`."""
+def read_texts(*within: str) -> dict[str, str]:
+    """Return the texts of this package's modules, by their paths in it: `rpc`, `rank/__init__`, `rank/rank_hook`.
+
+    `within`: modules, and directories with a slash at their end; all, where there is none.
+    """
     package: Any = sys.modules["ddpkit.node"]
     if hasattr(package, "texts"):  # it came over the connection: `transports/protocol.py`
-        return dict(package.texts)
+        return {path: text for path, text in package.texts.items() if _is_within(path, within)}
     top, texts = package.__path__[0], {}
     for folder, _, files in os.walk(top):
         for file in files:
-            if file.endswith(".py"):
-                path = os.path.join(folder, file)
-                with open(path, encoding="utf-8") as module:
-                    texts[os.path.relpath(path, top)[:-3]] = module.read()
+            path = os.path.relpath(os.path.join(folder, file), top)[:-3]
+            if file.endswith(".py") and _is_within(path, within):
+                with open(f"{top}/{path}.py", encoding="utf-8") as module:
+                    texts[path] = module.read()
     return dict(sorted(texts.items()))
+
+
+def _is_within(path: str, within: tuple[str, ...]) -> bool:
+    return not within or path in within or path[: path.find("/") + 1] in within
 
 
 def pack(texts: dict[str, str]) -> bytes:
     """Return the zip. Nothing is compressed: each rank would import zlib. `zipfile` takes 15 ms to import."""
     files = {"__main__": _PACKAGES.format(bundle="sys.path[0]") + _MAIN, "sitecustomize": texts["rank/rank_hook"]}
     files.update(("node/" + name, text) for name, text in texts.items())
-    entries, directory = b"", b""
+    entries, directory = bytearray(), b""
     for name, text in files.items():
         path, data = (name + ".py").encode(), text.encode()
         facts = struct.pack("<5H3I2H", 20, 0, 0, 0, 33, zlib.crc32(data), len(data), len(data), len(path), 0)
         directory += b"PK\1\2" + struct.pack("<H", 20) + facts + struct.pack("<3H2I", 0, 0, 0, 0, len(entries)) + path
         entries += b"PK\3\4" + facts + path + data
     end = struct.pack("<4H2IH", 0, 0, len(files), len(files), len(directory), len(entries), 0)
-    return entries + directory + b"PK\5\6" + end
+    return bytes(entries) + directory + b"PK\5\6" + end
 
 
 def program_of(bundle: str, name: str) -> str:
@@ -81,13 +90,13 @@ def running_bundle() -> str:
 
 
 def write_bundle(folder: str) -> str:
-    """Write the bundle into a folder. Returns its path. Raises OSError."""
+    """Write the bundle of what ranks run into a folder. Returns its path. Raises OSError."""
     running = running_bundle()
     if running:
         with open(running, "rb") as file:
             content = file.read()
     else:
-        content = pack(read_texts())
+        content = pack(read_texts(*_OF_RANKS))
     path = f"{folder}/{NAME}"
     create_file(path, content)
     return path

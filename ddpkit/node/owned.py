@@ -12,12 +12,12 @@ other path no link leads that another user put into a directory such as /tmp: as
 
 from __future__ import annotations
 
+import _thread  # `threading` takes 5 ms to import, and this starts with every run
 import errno
 import grp
 import os
 import pwd
 import stat
-import threading
 import time
 from contextlib import contextmanager, suppress
 from functools import lru_cache
@@ -35,7 +35,7 @@ MARKER = ".ddpkit"  # in each directory that ddpkit made; its text is the direct
 
 
 _held: dict[str, int] = {}  # descriptors of directories, by their absolute paths
-_holding = threading.Lock()
+_holding = _thread.allocate_lock()
 
 
 class NotOwnedError(OSError):

@@ -7,8 +7,6 @@ lines before it, so that a line is accepted once, and only in its place.
 
 from __future__ import annotations
 
-from hashlib import sha256
-
 TAG = 16  # hexadecimal digits: 64 bits, of which each line is one guess
 
 
@@ -18,9 +16,13 @@ class Seal:
     def __init__(self, key: str, sender: str) -> None:
         self._key = (key + sender).encode() if key else b""
         self._count = 0
+        if key:
+            from hashlib import sha256  # takes 4 ms, which a supervisor of this machine does not need
+
+            self._sha256 = sha256
 
     def _tag(self, text: bytes) -> bytes:
-        return sha256(b"%b %d %b" % (self._key, self._count, text)).hexdigest()[:TAG].encode()
+        return self._sha256(b"%b %d %b" % (self._key, self._count, text)).hexdigest()[:TAG].encode()
 
     def close(self, text: bytes) -> bytes:
         """Return a line with its tag and its end."""

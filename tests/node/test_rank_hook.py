@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ddpkit.node.bundle import write_bundle
+from ddpkit.node.bundle import program_of, write_bundle
 
 
 def ended(tmp_path: Path, text: str, *options: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -79,3 +79,24 @@ def test_torchrun_has_few_collections_and_hands_the_hook_on(tmp_path: Path) -> N
 
 def test_what_a_rank_makes_is_collected(tmp_path: Path) -> None:
     assert ended(tmp_path, CYCLE, RANK="0").stdout == f"{gc.get_threshold()[0]} False collected"
+
+
+IMPORTS_ALL = """
+import sys, zipfile
+from importlib import import_module
+
+names = [name[5:-3].replace("/", ".") for name in zipfile.ZipFile(sys.argv[1]).namelist() if name.startswith("node/")]
+for name in names:
+    import_module("ddpkit.node." + name)
+print(sorted(name for name in names if "." not in name))
+"""
+
+
+def test_the_bundle_has_what_ranks_run_with_all_that_it_imports_and_no_more(tmp_path: Path) -> None:
+    bundle = write_bundle(str(tmp_path))
+    program = tmp_path / "all.py"
+    program.write_text(program_of(bundle, "rank").replace("program.main(*sys.argv[1:])", IMPORTS_ALL))
+
+    done = subprocess.run([sys.executable, "-S", "-I", program, bundle], capture_output=True, text=True, check=False)
+
+    assert (done.stdout, done.stderr) == ("['__init__', 'bundle', 'child', 'owned']\n", "")
