@@ -144,20 +144,22 @@ _KEYWORDS = ("do", "then", "else", "elif", "if", "while", "until", "!", "{", "ex
 _BRANCH, _ENDS = ("if", "case"), ("fi", "esac", "}")
 _HERE_DOCUMENT = re.compile(r"<<-?[ \t]*(['\"\\]?)(\w+)\1([^\n]*)\n.*?^\t*\2$", re.MULTILINE | re.DOTALL)
 # Options of `uv run` with which its Python is that of the project, so that one call can say which it is.
-_UV_PROJECT = re.compile(
-    r"--(?:extra|group|only-group|no-group|package|project|directory|python|index|index-url|config-file)(=.*)?|-p"
+_UV_VALUED = frozenset(
+    "-p --extra --group --only-group --no-group --package --project --directory --python --index --index-url "
+    "--config-file".split()
 )
-_UV_SWITCH = re.compile(
-    r"--(?:all-extras|all-groups|all-packages|dev|no-dev|only-dev|frozen|locked|no-sync|exact|inexact|active|offline|"
-    r"no-default-groups|no-editable|quiet|verbose|no-progress|managed-python|no-cache|native-tls|refresh|upgrade)|-[qvUn]"
+_UV_SWITCHES = frozenset(
+    "-q -v -U -n --all-extras --all-groups --all-packages --dev --no-dev --only-dev --frozen --locked --no-sync "
+    "--exact --inexact --active --offline --no-default-groups --no-editable --quiet --verbose --no-progress --managed-python "
+    "--no-cache --native-tls --refresh --upgrade".split()
 )
 _PER_NODE = ("--nproc-per-node", "--ntasks-per-node")
 _COUNTS = (*_PER_NODE, "--ntasks", "-n")  # the number of ranks
 _NODES = ("--nnodes", "--nodes", "-N")
 # Their flags without a value. The others are taken to have one.
-_BARE = re.compile(
-    r"-m|--module|--no-\w+|--standalone|--use-\w+|--quiet|--exclusive|--oversubscribe|--label|--unbuffered|"
-    r"--overlap|-[lquvO]|--dry-run|--json|--sync|--detach"
+_BARE = frozenset(
+    "-m -l -q -u -v -O --module --standalone --quiet --exclusive --oversubscribe --label --unbuffered --overlap "
+    "--dry-run --json --sync --detach".split()
 )
 
 
@@ -293,12 +295,12 @@ def uv_project(command: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]
         return (), ()
     at, run = 1, 0
     while at < len(words) and not (run and (words[at] in ("-m", "--module", "--") or not words[at].startswith("-"))):
-        option = _UV_PROJECT.fullmatch(words[at])
+        name, equals, _ = words[at].partition("=")
         if words[at] == "run":
             run = at
-        elif option is None and not _UV_SWITCH.fullmatch(words[at]):
+        elif name not in _UV_VALUED and words[at] not in _UV_SWITCHES:
             return (), ()
-        at += 2 if option and not option[1] else 1
+        at += 2 if name in _UV_VALUED and not equals else 1
     if not run:
         return (), ()
     options, rest = words[:at], words[at:]
@@ -446,10 +448,14 @@ def _programs(words: list[str]) -> Iterator[list[str]]:
         yield words
 
 
+def _has_value(name: str, following: str) -> bool:
+    return not (name in _BARE or name.startswith(("--no-", "--use-")) or following.endswith(".py"))
+
+
 def _parts(words: list[str]) -> tuple[list[str], dict[str, str]]:
     """The script among the words of a launcher, and the options before it with their values."""
     options = dict[str, str]()
-    for token in tokenize(words, lambda name, following: not _BARE.fullmatch(name) and not following.endswith(".py")):
+    for token in tokenize(words, _has_value):
         if token.kind is not Kind.OPTION:
             module = options.keys() & {"-m", "--module"}
             return ["-m"] * bool(module) + words[token.at + (token.kind is Kind.DASHES) :], options
