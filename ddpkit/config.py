@@ -36,7 +36,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal, TypedDict, TypeVar, cast, get_args
+from typing import Any, Literal, NamedTuple, TypedDict, TypeVar, cast, get_args
 
 from ddpkit.errors import MOST_NODES, MOST_PORT, MOST_RANKS, UsageError, nearest, similar
 from ddpkit.files import read_trusted
@@ -91,8 +91,7 @@ _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True)
-class Label:
+class Label(NamedTuple):
     """Names a value in error messages."""
 
     name: str
@@ -313,8 +312,7 @@ def check_env_name(name: str) -> bool:
 # ---- the settings
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(NamedTuple):
     """One row of the table of settings, from a field of LaunchSettings."""
 
     parse: Callable[[object, Label], object]
@@ -936,8 +934,7 @@ def _similar(word: str, known: Iterable[str]) -> str | None:
 # ---- the file
 
 
-@dataclass(frozen=True)
-class _Text:
+class _Text(NamedTuple):
     """The text of a file of settings, for the places of its errors."""
 
     name: str

@@ -20,11 +20,10 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import Enum
 from math import inf
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ddpkit.files import make_directories, write_atomically
 
@@ -35,8 +34,7 @@ NOT_RUN = 127  # exit codes of a shell for a command that could not run, and of 
 TIMED_OUT = 124
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reply:
+class Reply(NamedTuple):
     """Exit code and output of a command. `error` is its standard error, or the reason why it has no end, in a line."""
 
     exit_code: int

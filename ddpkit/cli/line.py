@@ -6,10 +6,9 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ddpkit.errors import UsageError
 
@@ -31,8 +30,7 @@ class Use(Enum):
     SRUN = auto()  # srun gets it as it is
 
 
-@dataclass(frozen=True)
-class Flag:
+class Flag(NamedTuple):
     """A flag of another launcher."""
 
     use: Use

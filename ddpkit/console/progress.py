@@ -12,9 +12,8 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 WIDEST = 79  # columns: a window that is made narrower seldom breaks a line that was drawn
 EVERY = 1.0  # seconds between two looks at the metrics
@@ -31,8 +30,7 @@ _RATES = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Standing:
+class Standing(NamedTuple):
     """State of a run. `state`: starting, running or ending."""
 
     state: str
@@ -42,8 +40,7 @@ class Standing:
     started: float  # seconds since the epoch
 
 
-@dataclass(frozen=True, kw_only=True)
-class Progress:
+class Progress(NamedTuple):
     """Last values of the run's metrics; None: not recorded."""
 
     step: int | None = None

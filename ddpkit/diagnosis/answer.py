@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ddpkit.diagnosis.catalogue.entry import OWN, Entry, as_word, filled, filled_command
 from ddpkit.diagnosis.line_prefixes import UNKNOWN_SPEAKER, Speaker
@@ -131,8 +132,7 @@ class LogMatch:
         return self.entry.link if self.entry else ""
 
 
-@dataclass(frozen=True)
-class Code:
+class Code(NamedTuple):
     """Lines of code that a traceback shows below its last frame."""
 
     condition: str = ""  # of an assertion without a text

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
 from ddpkit.errors import EnvError
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
 Environ: TypeAlias = "Mapping[str, str]"  # a text, for Python 3.8
 
 
-@dataclass(frozen=True)
-class Num:
+class Num(NamedTuple):
     """A number and the variable (or rule) it came from."""
 
     value: int
@@ -37,8 +35,7 @@ class Num:
         return self.origin.partition(" ")[0]
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(NamedTuple):
     """Ranks and sizes of this process, as one source gives them."""
 
     source: str

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ddpkit.distributed.env_values import Environ, Num, is_number, read_number, read_text
 from ddpkit.distributed.nodelist import expand_nodelist
@@ -28,8 +28,7 @@ _MULTIPLEXERS = frozenset("tmux screen".split())
 _WITH_VALUE = frozenset("--rcfile --init-file -o +o -O +O".split())
 
 
-@dataclass(frozen=True)
-class Facts:
+class Facts(NamedTuple):
     """Facts besides the variables; by default none."""
 
     hostfile: str | None = None

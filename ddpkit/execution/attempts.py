@@ -7,9 +7,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ddpkit.diagnosis.outcome import Decision, Failure, Outcome
 from ddpkit.errors import DdpkitError
@@ -34,8 +34,7 @@ _TESTS = "tests"  # directory of the files of `CheckHosts`, in that of the run
 CheckHosts = Callable[[Sequence[str], Path], Mapping[str, str]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class NotPlanned:
+class NotPlanned(NamedTuple):
     """No plan of another attempt: an error, or a signal that ends the run."""
 
     error: DdpkitError | None = None

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from statistics import median
 from typing import Annotated
 
 from ddpkit.files import make_directories, write_atomically
@@ -72,8 +73,6 @@ class Past:
 
 def compare(known: Sequence[Speed], new: Speed) -> Past:
     """Return a speed beside those of the past."""
-    from statistics import median  # a launch loads this file, and most have no steps
-
     before = next((each.seconds for each in known if each.key == new.key), ())
     return Past(now=new, usual=median(before) if before else 0.0, number=len(before))
 
@@ -92,8 +91,6 @@ def step_of(run: Run, times: TimelineFile | None) -> Speed | None:
     rows = [row.whole_seconds for row in read_steps(times, "").rows if row.whole_seconds]
     if not rows:
         return None
-    from statistics import median
-
     asked = json.dumps([run.project, run.command, run.world_size, sorted(run.hosts)])
     hosts = ", ".join(run.hosts) if len(run.hosts) <= NAMED else f"{len(run.hosts)} hosts"
     what = f"a step of {hashlib.sha256(asked.encode()).hexdigest()[:16]}"

@@ -22,7 +22,7 @@ from ddpkit.console.style import Panel
 from ddpkit.diagnosis import verdict
 from ddpkit.diagnosis.outcome import Decision, Failure, Outcome
 from ddpkit.errors import DdpkitError, LaunchError, UsageError
-from ddpkit.execution import executor, known_good, on_end
+from ddpkit.execution import executor, on_end
 from ddpkit.execution.attempts import Attempts, CheckHosts, NotPlanned
 from ddpkit.execution.job import is_public
 from ddpkit.launchers import registry
@@ -32,7 +32,7 @@ from ddpkit.launchers.shell import count, hide_secrets, hide_values
 from ddpkit.monitor.server import NO_WATCH, Watching
 from ddpkit.node import owned
 from ddpkit.node.supervision.clock import Clock
-from ddpkit.run import launcher_process, metrics, record, run_files, run_index, slow_rank, timeline
+from ddpkit.run import launcher_process, metrics, record, run_files, run_index, timeline
 from ddpkit.run.log_files import ALL, LogFiles
 from ddpkit.run.state import EndState, Origin, RunState
 from ddpkit.transports import batch
@@ -543,6 +543,14 @@ class RecordedRun(LiveRun, Recorded):
         )
         if relay.logs.problem:
             relay.note(f"ddpkit: {relay.logs.problem}")
+        if timeline.has_steps(times):
+            self._compare_steps(relay, times, ended)
+
+    def _compare_steps(self, relay: Relay, times: timeline.TimelineFile | None, ended: float) -> None:
+        """Say and keep that steps took longer than in earlier runs of this command on these hosts."""
+        from ddpkit.execution import known_good  # most runs observe no steps
+        from ddpkit.run import slow_rank
+
         slower = known_good.remember_step(self.record, times)
         if slower:
             relay.note(f"ddpkit: {slower}")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ddpkit.config import AUTOMATIC, HostSettings, LaunchSettings
 from ddpkit.errors import UsageError
@@ -323,8 +323,7 @@ def unused(settings: LaunchSettings, environ: Mapping[str, str]) -> Iterator[str
 # ---- named nodes before anything runs on them: connections, the job, and the folder that is copied there
 
 
-@dataclass(frozen=True, kw_only=True)
-class Approach:
+class Approach(NamedTuple):
     """Named nodes that are not surveyed yet, and the job that they shall run."""
 
     backend: registry.Launcher

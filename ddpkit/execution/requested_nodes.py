@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ddpkit.config import DAY, LaunchSettings, SourcedName
 from ddpkit.errors import MOST_RANKS, UsageError
@@ -323,8 +323,7 @@ class HeldNodes:
     clock: Clock = field(default_factory=Clock)  # of the run
 
 
-@dataclass(frozen=True, kw_only=True)
-class Wanted:
+class Wanted(NamedTuple):
     """What several launches need together: nodes, ranks on each of them, and ports there."""
 
     name: str

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from itertools import pairwise, takewhile
 from pathlib import PurePath
+from typing import NamedTuple
 
 
 class Kind(Enum):
@@ -21,8 +22,7 @@ class Kind(Enum):
     ARGUMENT = auto()  # of the script
 
 
-@dataclass(frozen=True)
-class Token:
+class Token(NamedTuple):
     """One or two words."""
 
     kind: Kind
@@ -150,8 +150,8 @@ _UV_VALUED = frozenset(
 )
 _UV_SWITCHES = frozenset(
     "-q -v -U -n --all-extras --all-groups --all-packages --dev --no-dev --only-dev --frozen --locked --no-sync "
-    "--exact --inexact --active --offline --no-default-groups --no-editable --quiet --verbose --no-progress --managed-python "
-    "--no-cache --native-tls --refresh --upgrade".split()
+    "--exact --inexact --active --offline --no-default-groups --no-editable --quiet --verbose --no-progress "
+    "--managed-python --no-cache --native-tls --refresh --upgrade".split()
 )
 _PER_NODE = ("--nproc-per-node", "--ntasks-per-node")
 _COUNTS = (*_PER_NODE, "--ntasks", "-n")  # the number of ranks

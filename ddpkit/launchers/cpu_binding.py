@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ddpkit.text import format_ranges
 
@@ -15,16 +14,14 @@ if TYPE_CHECKING:
 Numa = Literal["auto", "node", "socket", "off"]
 
 
-@dataclass(frozen=True)
-class NumaNode:
+class NumaNode(NamedTuple):
     """Part of a machine's memory, with the CPUs near it."""
 
     cpus: frozenset[int]  # those that the launch may use
     socket: int  # -1: memory alone
 
 
-@dataclass(frozen=True)
-class Topology:
+class Topology(NamedTuple):
     """NUMA nodes of a machine, and the positions of those near its visible GPUs. No GPUs: none, or not known."""
 
     nodes: tuple[NumaNode, ...] = ()

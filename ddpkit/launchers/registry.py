@@ -22,8 +22,8 @@ from __future__ import annotations
 import importlib
 import typing
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from dataclasses import MISSING, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
 from ddpkit.errors import UsageError, nearest, similar
 
@@ -53,8 +53,7 @@ class Launcher(Protocol):
         """Return all that will run. Pure: the same job and world always give the same plan."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Option:
+class Option(NamedTuple):
     """One `-o NAME=VALUE` of a backend."""
 
     name: str

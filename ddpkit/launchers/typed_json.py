@@ -12,10 +12,10 @@ import re
 import types
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from functools import cache
-from typing import Annotated, Any, Literal, TypeVar, Union, cast
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, cast
 
 _T = TypeVar("_T")
 _Reader = Callable[[Any, str], Any]
@@ -29,16 +29,14 @@ DEPTH = 64  # of JSON of any type
 SHOWN = 60  # characters of a value in an error
 
 
-@dataclass(frozen=True)
-class Between:
+class Between(NamedTuple):
     """Bounds of a number, or of the length of a text or a list."""
 
     least: float
     most: float
 
 
-@dataclass(frozen=True)
-class Form:
+class Form(NamedTuple):
     """What a text looks like. `name` is for errors."""
 
     pattern: str

@@ -13,12 +13,11 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ddpkit.errors import NO_PROGRESS
 from ddpkit.files import read_bounded, remove_file, write_atomically
@@ -89,8 +88,7 @@ def answer_time(nodes: Iterable[Node]) -> float:
     return ANSWER_TIME + (STEP_START_TIME if any(node.step.scheduled for node in nodes) else 0.0)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Watching:
+class Watching(NamedTuple):
     """What the launcher looks for by itself: the settings `hang_timeout`, `hang_action` and `slow_action`."""
 
     seconds: float = 0.0  # between two looks; 0: none

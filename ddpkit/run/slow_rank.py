@@ -11,7 +11,6 @@ from pathlib import Path
 from ddpkit.files import write_atomically
 from ddpkit.launchers.typed_json import Count, Seconds
 from ddpkit.run import record, timeline
-from ddpkit.run.report.steps import read_steps
 from ddpkit.run.run_files import read_private
 from ddpkit.text import format_age, one_line
 
@@ -53,6 +52,8 @@ def known(folder: Path, now: float) -> tuple[Sequence[int], str] | None:
     watched = read(folder)
     if watched is not None:
         return (watched.ranks, f"{watched.words} ({format_age(now - watched.at)} ago)") if watched.ranks else None
+    from ddpkit.run.report.steps import read_steps  # a launch loads this file, and most observe no steps
+
     slowest = read_steps(timeline.read(folder), "").slowest
     if slowest is None or not slowest.stands_out:
         return None

@@ -238,6 +238,11 @@ def first_step(timeline: TimelineFile | None, since: float = 0.0) -> float | Non
     return min((step for step in steps if step and step >= since), default=None)
 
 
+def has_steps(timeline: TimelineFile | None) -> bool:
+    """Whether steps of a rank were observed."""
+    return any(rank.get("bins") for rank in (timeline or {}).get("ranks", {}).values())
+
+
 def hosts(timeline: TimelineFile | None) -> tuple[str, ...]:
     """Return the hosts in the order of their ranks. Empty: no rank has started."""
     ranks = (timeline or {}).get("ranks", {})
