@@ -89,14 +89,14 @@ def running_bundle() -> str:
     return path if os.path.isfile(path) else ""
 
 
-def write_bundle(folder: str) -> str:
-    """Write the bundle of what ranks run into a folder. Returns its path. Raises OSError."""
+def write_bundle(folder: str, *, whole: bool = False) -> str:
+    """Write the bundle of what ranks run, or of all programs, into a folder. Returns its path. Raises OSError."""
     running = running_bundle()
     if running:
         with open(running, "rb") as file:
             content = file.read()
     else:
-        content = pack(read_texts(*_OF_RANKS))
+        content = pack(read_texts(*(() if whole else _OF_RANKS)))
     path = f"{folder}/{NAME}"
     create_file(path, content)
     return path

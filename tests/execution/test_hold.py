@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,6 +25,7 @@ from ddpkit.config import Keywords, collect_settings
 from ddpkit.errors import UsageError
 from ddpkit.execution import hold as holds
 from ddpkit.execution.hold import parse_idle
+from ddpkit.node.bundle import NAME, read_texts
 from ddpkit.node.rank.holder import AT_START, USUAL, Holder
 from ddpkit.run.record import RecordedHold, Run
 
@@ -584,6 +586,16 @@ def test_many_launches_leave_the_hold_as_it_was(held: Command, ddpkit: DDPKIT) -
         assert ddpkit("launch", "-n", "2", "--", "job.py").stdout.count("warm") == 2
     wait_until(lambda: not children(warm), "a fork of the hold goes on")
     assert size() == before
+
+
+def test_a_hold_compiles_the_supervisors_of_its_launches_beforehand(held: Command) -> None:
+    environ = Path(f"/proc/{holder(held)}/environ").read_bytes().split(b"\0")
+    (program,) = (os.fsdecode(each).partition("=")[2] for each in environ if each.startswith(b"DDPKIT_TAP="))
+    bundle = zipfile.ZipFile(Path(program).with_name(NAME))
+
+    texts = {name: text.decode() for name in bundle.namelist() if (text := bundle.read(name))}
+
+    assert {f"node/{name}.py": text for name, text in read_texts().items()}.items() <= texts.items()
 
 
 # ---- words

@@ -63,7 +63,8 @@ class PrivateFolder:
                 self._bundle = running
             else:
                 self.make()
-                self._bundle = write_bundle(self.path)
+                # A hold compiles the supervisors of its launches beforehand.
+                self._bundle = write_bundle(self.path, whole="holder" in self._programs)
         return self._bundle
 
     def provide_function(self, function: str) -> str:
