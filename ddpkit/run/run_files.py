@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ddpkit.errors import UsageError
 from ddpkit.files import MARKER, administrators, is_owned, open_path, strangers, who_can_replace
+from ddpkit.run.log_files import HOST
 
 KIND = "run"  # of the directory, in its marker
 MODE = 0o755  # less the umask: others may look, and never write
@@ -74,8 +75,8 @@ _FILES = (
     "status.json", "timeline.json", "launch.json", "attempts.json", "step_failure.json", "top.json", "report.html",
     "metrics_kept.jsonl", r"all\.log", r"all(\.from_\d+)?\.index", r"all\.from_\d+\.log", r"rank_\d+(\.from_\d+)?\.log",
     "slow.json", r"ddpkit(\.from_\d+)?\.log", r"all\.times",
-    # Of an agent on a host, such as torchrun_node1.log. A host's name has no underscore.
-    rf"({'|'.join(_AGENTS)})_[A-Za-z0-9.:?-]+(\.from_\d+)?\.log",
+    # Of an agent on a host, such as torchrun_node1.log.
+    rf"({'|'.join(_AGENTS)})_{HOST}(\.from_\d+)?\.log",
     r"slurm-\d+(_\d+)?\.out", r"job\.sbatch", r"ddpkit\.zip", r"task\.json", r"hosts\.[A-Za-z0-9]{6}", *_OF_RANKS,
     r"pbs\.out", r"alive\.\d+",  # of the backend in examples/ddpkit-pbs
     r"(dump|top)\.\d+\.ask",
@@ -87,14 +88,14 @@ _ATTEMPT = _Content(
         r"(summary|answers)\.jsonl?",
         r"(stacks|hardware)\.txt",
         r"rank_\d+\.(json|txt)",
-        r"ras_[A-Za-z0-9.:-]+\.txt",
-        r"smi_[A-Za-z0-9.:-]+\.xml",
+        rf"ras_{HOST}\.txt",
+        rf"smi_{HOST}\.xml",
     ),
     marks=_Content("job", r"events(_\d+)?", r"\d+(_\d+)?"),
     hook=_programs("sitecustomize.py", "rank_observe.py", "rank_events.py", "rank_responder.py", "rank_events_file.py"),
     preload=_programs("sitecustomize.py", "fork_server.py", "fork_task.py", *_OF_RANKS, "spec.json"),
     # Each node writes its own `node1.json`.
-    stage=_programs(*_OF_STAGE, also=(r"[A-Za-z0-9.:-]+\.json", r"[a-z]+-[0-9a-f]+\.tar"), sign="contents.json"),
+    stage=_programs(*_OF_STAGE, also=(rf"{HOST}\.json", r"[a-z]+-[0-9a-f]+\.tar"), sign="contents.json"),
 )
 _RUN = _Content(
     *_FILES, r"\.ddpkit", r"r(un|oles)\.json", "requests", r"requests\.taken", "connection", r"on_end\.log",
