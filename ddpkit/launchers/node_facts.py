@@ -28,6 +28,7 @@ class TorchFacts(TypedDict):
     place: str | None  # its folder
     version: str | None
     problem: NotRequired[str]
+    sealed: NotRequired[bool]  # pip refuses to install for this Python
 
 
 class PortFacts(TypedDict):
