@@ -156,7 +156,7 @@ def no_process(error: OSError) -> LaunchError:
     if error.errno == errno.EAGAIN:
         return no_thread()
     what = f"cannot start a process on this machine: {error.strerror}"
-    return LaunchError(what, "ulimit -n 4096" if error.errno == errno.EMFILE else "dmesg | tail")
+    return LaunchError(what, "ulimit -n $(ulimit -Hn)" if error.errno == errno.EMFILE else "dmesg | tail")
 
 
 def similar(word: str, words: Iterable[str]) -> str | None:

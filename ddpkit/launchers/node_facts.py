@@ -158,6 +158,7 @@ class Limits(TypedDict):
     """Soft limits of a process; None: none."""
 
     nofile: int | None  # open files
+    nofile_hard: NotRequired[int | None]
     memlock: int | None  # bytes
 
 
