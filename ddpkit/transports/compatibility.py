@@ -17,6 +17,7 @@ from ddpkit.launchers.cpu_binding import Topology
 from ddpkit.launchers.node_facts import NodeFacts, words_of_node
 from ddpkit.launchers.plan import ALL_CPUS, Host, Job, World
 from ddpkit.launchers.shell import Value, guard, quote
+from ddpkit.node.calls.probe import ONE_INSTANCE
 from ddpkit.transports.hosts import HostSpec, Problem
 from ddpkit.transports.reachability import OPEN_PORTS, Reachability, describe_attempts
 
@@ -190,6 +191,8 @@ def _check_gpus(node: Candidate) -> Problem | None:
     if not slots or not gpus or slots <= gpus:
         return None
     what = f"{slots} ranks requested, and it has {gpus} visible GPUs, one per rank"
+    if node.facts.get("gpu_note") == ONE_INSTANCE:
+        what += f" ({ONE_INSTANCE})"
     return node.problem("gpus", what, f"-n {gpus}, or --env CUDA_VISIBLE_DEVICES= to run on the CPU")
 
 

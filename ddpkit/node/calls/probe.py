@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 _is_stale = env_matcher("stale")
 SIOCGIFADDR = 0x8915
 TMP_NEEDS = 1 << 19  # bytes: the supervisor's files, and those of a rank's own workers
+ONE_INSTANCE = "MIG is on, and a process sees one instance: one rank"
 LOOK_LIMIT = 10.0  # seconds for the node's Python to say which torch it would import
 # Where the job's Python would import torch from, which version, and whether pip refuses to install there (PEP 668) or
 # cannot write to a virtual environment. To import it, or only json or re, takes longer.
@@ -105,10 +106,10 @@ def gpu_ranks(environ: Mapping[str, str], root: str = "/") -> tuple[int, str]:
     One for each GPU that a process sees; of several models those of the commonest, as a GPU may drive a display.
     """
     visible = gpus(environ, root)
+    if visible == 1 and _sees_one_instance(environ, root):
+        return visible, ONE_INSTANCE
     if "DDPKIT_GPUS" in environ or not visible:
         return visible, ""
-    if _sees_one_instance(environ, root):
-        return visible, "MIG is on, and a process sees one instance: one rank"
     if any(name in environ for name in VISIBLE):  # the user has chosen the GPUs
         return visible, ""
     models = Counter(model for _, _, _, model in list_gpus(root)).most_common()
