@@ -142,9 +142,11 @@ def test_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
 def test_a_certificate_of_each_kind_of_key_is_read(kind: str, tmp_path: Path) -> None:
     for name in ("key", "authority"):
         subprocess.run(["ssh-keygen", "-q", "-t", kind, "-N", "", "-f", str(tmp_path / name)], check=True)
-    words = ["-I", "x", "-n", "me,you", "-V", "20240101:20240102", "-O", "force-command=true", tmp_path / "key.pub"]
+    words = ["-I", "x", "-n", "me,you", "-V", "20240101:20240102", "-O", "force-command=true"]
     utc = {**os.environ, "TZ": "UTC"}
-    subprocess.run(["ssh-keygen", "-q", "-s", tmp_path / "authority", *words], check=True, env=utc)
+    subprocess.run(
+        ["ssh-keygen", "-q", "-s", tmp_path / "authority", *words, tmp_path / "key.pub"], check=True, env=utc
+    )
     certificate = read_certificate((tmp_path / "key-cert.pub").read_text())
     assert certificate == Certificate(of_user=True, principals=["me", "you"], after=1704067200, before=1704153600)
     assert read_certificate((tmp_path / "key.pub").read_text()) is None
