@@ -116,6 +116,19 @@ def install(program: str) -> str:
     return f"{manager} install {program}"
 
 
+def install_for(python: str, package: str, *, sealed: bool) -> str:
+    """Return the command that installs a package for a Python, both words of a shell.
+
+    `sealed`: pip refuses to install there (PEP 668), or cannot write. Then the package gets an environment of its own.
+    """
+    if not sealed:
+        return f"{python} -m pip install {package}"
+    return f"{python} -m venv ~/torch-venv && ~/torch-venv/bin/pip install {package}"
+
+
+USE_VENV = ", then --python ~/torch-venv/bin/python"  # after that command
+
+
 def hide_in_text(text: str) -> str:
     """Return a text for people with `***` in place of what has the form of a secret."""
     text = re.sub(SECRET_FORMS, _without_secret, text)
@@ -143,7 +156,7 @@ def no_process(error: OSError) -> LaunchError:
     if error.errno == errno.EAGAIN:
         return no_thread()
     what = f"cannot start a process on this machine: {error.strerror}"
-    return LaunchError(what, "ulimit -n 4096" if error.errno == errno.EMFILE else "dmesg | tail")
+    return LaunchError(what, "ulimit -n $(ulimit -Hn)" if error.errno == errno.EMFILE else "dmesg | tail")
 
 
 def similar(word: str, words: Iterable[str]) -> str | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ddpkit.diagnosis.outcome import CODES, SUPERVISOR, Diagnosis, Failure, Outcome
-from ddpkit.errors import AGAIN, OWN_OPTIONS, LaunchError
+from ddpkit.errors import AGAIN, OWN_OPTIONS, USE_VENV, LaunchError, install_for
 from ddpkit.files import read_tail
 from ddpkit.text import LONGEST, one_line
 
@@ -176,19 +176,23 @@ def _diagnosis(match: LogMatch, cause: str, whose: str = "") -> Diagnosis:
     return Diagnosis(cause=cause, fix=fix, id=match.entry.id if match.entry else "", whose=whose)
 
 
-def name_python(diagnosis: Diagnosis | None, python: str) -> Diagnosis | None:
-    """Name the Python that has no torch, if it is known. Others have what the user installed into them."""
+def name_python(diagnosis: Diagnosis | None, python: str, is_sealed: Callable[[str], bool]) -> Diagnosis | None:
+    """Name the Python that has no torch, if it is known. Others have what the user installed into them.
+
+    `is_sealed`: whether pip refuses to install for a Python.
+    """
     from ddpkit.diagnosis.catalogue import entry_of_seen
 
     torch = "cannot import torch."
     if not python or diagnosis is None or torch not in diagnosis.cause or diagnosis.id != entry_of_seen("no torch").id:
         return diagnosis
+    sealed = is_sealed(python)
     return replace(
         diagnosis,
         cause=diagnosis.cause.replace("this Python", python, 1).replace(
             "torch.", "torch (--python chooses another).", 1
         ),
-        fix=f"{shlex.quote(python)} -m pip install torch",
+        fix=install_for(shlex.quote(python), "torch", sealed=sealed) + (USE_VENV if sealed else ""),
     )
 
 

@@ -484,13 +484,13 @@ class RecordedRun(LiveRun, Recorded):
         failure = outcome.failure
         if failure is None or failure.action is not None:
             return outcome
+        from ddpkit.node.calls import probe
         from ddpkit.run import logs
 
         relay.logs.sync()
         failure = verdict.diagnose(failure, self.folder / ALL, partial(on_end.waits, self.inbox), logs.read_end)
-        return replace(
-            outcome, failure=replace(failure, diagnosis=verdict.name_python(failure.diagnosis, self._python))
-        )
+        diagnosis = verdict.name_python(failure.diagnosis, self._python, probe.is_sealed)
+        return replace(outcome, failure=replace(failure, diagnosis=diagnosis))
 
     def finish(self, relay: Relay, outcome: Outcome, *, cancelled: bool = False) -> Outcome:
         """Write the diagnosis behind the last lines, then the end into the record. Returns the outcome with it.

@@ -154,12 +154,17 @@ _UV_SWITCHES = frozenset(
     "--managed-python --no-cache --native-tls --refresh --upgrade".split()
 )
 _PER_NODE = ("--nproc-per-node", "--ntasks-per-node")
-_COUNTS = (*_PER_NODE, "--ntasks", "-n")  # the number of ranks
-_NODES = ("--nnodes", "--nodes", "-N")
+_COUNTS = (*_PER_NODE, "--ntasks", "-n", "--num-processes")  # the number of ranks
+_NODES = ("--nnodes", "--nodes", "-N", "--num-machines")
+# Flags of `accelerate launch` that say where and how many. With another one, its command line is not read.
+_ACCELERATE = frozenset(
+    "--num-processes --num-machines --machine-rank --main-process-ip --main-process-port --multi-gpu --same-network "
+    "--rdzv-backend -m --module".split()
+)
 # Their flags without a value. The others are taken to have one.
 _BARE = frozenset(
     "-m -l -q -u -v -O --module --standalone --quiet --exclusive --oversubscribe --label --unbuffered --overlap "
-    "--dry-run --json --sync --detach".split()
+    "--dry-run --json --sync --detach --multi-gpu --same-network".split()
 )
 
 
@@ -177,7 +182,8 @@ class Nested:
 
     @property
     def problem(self) -> str:
-        return f"{self.name} is a launcher itself"
+        also = ", and the script must say what `accelerate config` did" if self.name.startswith("accelerate") else ""
+        return f"{self.name} is a launcher itself{also}"
 
 
 def find_launcher(command: Sequence[str], before: Sequence[str] = ()) -> Nested | None:
@@ -262,6 +268,9 @@ def _nested(name: str, words: list[str], runner: list[str]) -> Nested | None:
     script, options = list[str](), dict[str, str]()
     if name in _READ:
         script, options = _parts(words[2 if subcommands else 1 :])
+    elif name in ("accelerate", "accelerate-launch"):
+        script, options = _parts(words[2 if subcommands else 1 :])
+        script, options = (script, options) if options.keys() <= _ACCELERATE else ([], {})
     if name == "tune":  # it starts torchrun where one of torchrun's options is given, and else the recipe itself
         if not script or len(script) == len(words) - 2:
             return None
@@ -271,7 +280,7 @@ def _nested(name: str, words: list[str], runner: list[str]) -> Nested | None:
         is_python = bool(python) or script[0] == "-m" or script[0].endswith(".py")
         program = [] if _RUN_PYTHON.intersection(map(_name, runner)) else ["python"]
         script = [*runner, *([*program, *plain] if is_python else script)]
-    hint = "" if name in _READ else MIGRATION
+    hint = "" if name in _READ or script else MIGRATION
     name = f"{name} {words[1]}" if subcommands else name
     nodes = next((options[flag] for flag in _NODES if flag in options), "")
     nodes = nodes if re.fullmatch(r"(\d+:)?\d+", nodes) and nodes not in ("1", "1:1") else ""

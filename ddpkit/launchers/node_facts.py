@@ -28,6 +28,7 @@ class TorchFacts(TypedDict):
     place: str | None  # its folder
     version: str | None
     problem: NotRequired[str]
+    sealed: NotRequired[bool]  # pip refuses to install for this Python
 
 
 class PortFacts(TypedDict):
@@ -157,6 +158,7 @@ class Limits(TypedDict):
     """Soft limits of a process; None: none."""
 
     nofile: int | None  # open files
+    nofile_hard: NotRequired[int | None]
     memlock: int | None  # bytes
 
 

@@ -80,6 +80,10 @@ _IS_THERE = """\
     exit 123
 }
 """
+# Before a container's runtime, whose lines no supervisor sends: see `ddpkit/node/step_output.py`.
+_SAYS_WHERE = """\
+printf '={"e":"at","host":"%s"}\\n' "$SLURMD_NODENAME"
+"""
 _OR_ALONE = """\
 [ -r "$1" ] && command -v "$0" > /dev/null || { shift 2; exec "$@"; }
 """
@@ -686,7 +690,7 @@ class Slurm(Contained):
             numbers = _NODE.format(nnodes=len(layout.counts), nproc=layout.ranks_here(), cpus=_cpus(job))
             head = _IS_THERE + numbers + _DEFAULTS
             head += "" if self.torchrun else _RESTARTS.lstrip() + "\n"
-        agent = ""
+        where, agent = _SAYS_WHERE if enters and start else "", ""
         if self.torchrun:
             inner = own if isinstance(own, str) else Raw("$0")  # in the task, which has it as its $0
             agent = _TORCHRUN.format(
@@ -697,7 +701,7 @@ class Slurm(Contained):
             rank = [word.replace("$", "$$") if isinstance(word, str) else word for word in tap]
         return Task(
             words=[python, f"{job.folder}/{BUNDLE}", f"{job.folder}/task.json", *rank],
-            text=_devices(job) + head + _STEP_TASK.format(agent=agent, run=start or 'exec "$@"'),
+            text=_devices(job) + where + head + _STEP_TASK.format(agent=agent, run=start or 'exec "$@"'),
             options=options,
         )
 

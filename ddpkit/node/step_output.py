@@ -205,8 +205,10 @@ class StepReader:
         rank = event.get("rank")
         if rank is not None and rank not in ranks:
             return
+        if kind in ("hello", "at"):  # the shell of a task says the second, before the runtime of its container
+            task.host = event["host"]
         if kind == "hello":
-            task.host, task.clock.began = event["host"], now
+            task.clock.began = now
         event["host"] = task.host
         if kind == "out":
             yield from self._text(number, rank, event["fd"], event["data"])

@@ -19,6 +19,9 @@ from ddpkit.text import format_size_in_digits as size
 GIB = 1 << 30
 MIB = 1 << 20
 OPEN_FILES = 1024  # what every system allows; a rank with workers and many peers needs more than that
+# Of a rank with 16 DataLoader workers (torch 2.13: 14 for each, and one for each tensor of the batches on their way).
+WORKER_FILES = 512
+MOST_FILES = 65536
 LOCKED = GIB  # bytes that a network adapter wants to pin
 SHM_FAIL, SHM_WARN = 64 * MIB, GIB  # docker's own default is 64 MiB
 DISK_FAIL, DISK_WARN = 64 * MIB, GIB
@@ -30,11 +33,13 @@ RANK_MEMORY = GIB // 2  # bytes: a rank that has imported torch and CUDA's libra
 def check_limits(node: Node, nodes: Sequence[Node]) -> Fault | str:
     limits = node.inventory["limits"]
     files, locked, threads = limits["nofile"], limits["memlock"], node.inventory["threads"]
-    needed = 64 + 16 * node.slots  # what a rank opens before its own data
+    world = sum(each.slots for each in nodes)
+    needed = 64 + 16 * node.slots + world + WORKER_FILES  # rank 0 and gloo have a connection to each rank
     if files is not None and files < max(needed, OPEN_FILES):
         what = f"{files} open files for a process"
+        what += f"; a rank of {world} with 16 DataLoader workers may need {needed}" if files >= OPEN_FILES else ""
         cause = "every peer, DataLoader worker and log needs an open file: Too many open files"
-        fix = "raise nofile in /etc/security/limits.conf on that node; for this shell: ulimit -n 65536"
+        fix = _more_files(node, max(needed, OPEN_FILES))
         return Fault("fail" if files < 256 else "warn", what, cause, fix, "too-many-files")
     if threads is not None and threads < 64 * node.slots:
         what = f"the limit allows {threads} more processes and threads"
@@ -54,6 +59,15 @@ def check_limits(node: Node, nodes: Sequence[Node]) -> Fault | str:
         )
         return Fault("fail", what, cause, fix, "memlock")
     return f"{files if files is not None else 'unlimited'} open files"
+
+
+def _more_files(node: Node, needed: int) -> str:
+    """Return how the ranks of a node get more open files: up to the hard limit anybody may set it."""
+    hard = node.inventory["limits"].get("nofile_hard")
+    if hard is not None and hard < needed:
+        return "as administrator: nofile in /etc/security/limits.conf on that node, LimitNOFILE of sshd or slurmd"
+    command = f"ulimit -n {max(needed, min(hard or MOST_FILES, MOST_FILES))}"
+    return f"{command}, in ~/.bashrc on {node.label}; under SLURM: -o setup='{command}'" if node.target else command
 
 
 @check_each("shm")

@@ -23,6 +23,7 @@ INDEX, ALL = "all.index", "all.log"
 OWN = "ddpkit"  # name of ddpkit's own lines
 OWN_FRONT = b"[ddpkit] "
 NO_HOST = "-"
+HOST = r"[\w.:%?@+-]{1,255}"  # a host in the name of a file: no path. SLURM may not know it yet: `?`
 LOG_MODE = 0o644  # less the umask: others may read, and never write
 BATCH = 1 << 18  # bytes that are handed over together
 LIMIT = 16 << 20  # bytes that wait for a disk

@@ -26,7 +26,7 @@ from ddpkit.files import open_to_read, read_bounded, read_head, read_part
 from ddpkit.launchers.events import OutputEvent
 from ddpkit.launchers.shell import count
 from ddpkit.run import replicas
-from ddpkit.run.log_files import ALL, INDEX, NO_HOST, OWN, OWN_FRONT, PiecesOfLines, file_name
+from ddpkit.run.log_files import ALL, HOST, INDEX, NO_HOST, OWN, OWN_FRONT, PiecesOfLines, file_name
 from ddpkit.run.record import Run, attempt_folder, job_log, machine_of, reader_of
 from ddpkit.text import format_hosts, last_state
 
@@ -445,7 +445,7 @@ BUFFERS = 256  # files of which bytes are held
 LONGEST_ROW = 1 << 26  # bytes
 CUT_WORDS = "the oldest lines of this run are gone: its logs reached the setting log_limit"
 BYTES_LATE = 1.0  # seconds that bytes may take to be seen in a file of another host
-_NAME = re.compile(rb"\d{1,9}|ddpkit|[A-Za-z0-9.-]+_[A-Za-z0-9._:@+-]{1,255}")  # no path
+_NAME = re.compile(rf"\d{{1,9}}|{OWN}|[A-Za-z0-9.-]+_{HOST}")
 _PART = re.compile(r"(.+)\.from_(\d+)(\.[a-z]+)")
 _BLOCK_BEGIN = b"\n@ "
 
@@ -616,7 +616,7 @@ class OrderedLog:
             try:
                 if len(words) == 2 and words[0] != b"@":
                     (begin, host), length = block[words[0]], int(words[1])
-                elif len(words) == 4 and _NAME.fullmatch(words[0]):
+                elif len(words) == 4 and _NAME.fullmatch(words[0].decode("utf-8", "replace")):
                     length, begin, host = int(words[1]), int(words[2]), words[3].decode("utf-8", "surrogateescape")
                     host = "" if host == NO_HOST else host
                 else:

@@ -12,10 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ddpkit.errors import USE_VENV, install_for
 from ddpkit.launchers.cpu_binding import Topology
 from ddpkit.launchers.node_facts import NodeFacts, words_of_node
 from ddpkit.launchers.plan import ALL_CPUS, Host, Job, World
 from ddpkit.launchers.shell import Value, guard, quote
+from ddpkit.node.calls.probe import ONE_INSTANCE
 from ddpkit.transports.hosts import HostSpec, Problem
 from ddpkit.transports.reachability import OPEN_PORTS, Reachability, describe_attempts
 
@@ -158,9 +160,13 @@ def _check_python(node: Candidate) -> Problem | None:
     return node.problem("python", what, f"python = ... under [host.{node.spec.name}] in ddpkit.toml")
 
 
-def _pinned(version: str) -> str:
-    """Return the requirement of another node's torch. It is that node's text, and goes through two shells."""
-    return quote(quote(f"torch=={version.partition('+')[0]}"))
+def _install_torch(node: Candidate, version: str) -> str:
+    """Return the command that installs torch there; empty: of any version. It is another node's text."""
+    wanted = quote(f"torch=={version.partition('+')[0]}") if version else "torch"
+    if node.facts["torch"] and node.facts["torch"].get("sealed"):
+        return f"on {node.spec.label}: {install_for(node.interpreter, wanted, sealed=True)}{USE_VENV}"
+    there = install_for(node.interpreter, quote(wanted), sealed=False)  # through two shells
+    return f"ssh {node.spec.target} {there}"
 
 
 def _check_torch(node: Candidate) -> Problem | None:
@@ -171,12 +177,11 @@ def _check_torch(node: Candidate) -> Problem | None:
     if version is None and (not none_has_torch or node.requirements.starter != "ranks"):
         error = node.facts["torch"].get("problem", "") if node.facts["torch"] else ""
         what = f"{python} cannot import torch" + (f": {error}" if error else "")
-        wanted = "torch" if none_has_torch else _pinned(node.torch)
-        return node.problem("torch", what, f"ssh {node.spec.target} {python} -m pip install {wanted}")
+        return node.problem("torch", what, _install_torch(node, "" if none_has_torch else node.torch))
     if str(version) == node.torch:
         return None
-    fix = f"ssh {node.spec.target} {python} -m pip install {_pinned(node.torch)}"
-    return node.problem("torch", f"{python} has torch {version}, the other nodes {node.torch}", fix)
+    what = f"{python} has torch {version}, the other nodes {node.torch}"
+    return node.problem("torch", what, _install_torch(node, node.torch))
 
 
 def _check_gpus(node: Candidate) -> Problem | None:
@@ -186,6 +191,8 @@ def _check_gpus(node: Candidate) -> Problem | None:
     if not slots or not gpus or slots <= gpus:
         return None
     what = f"{slots} ranks requested, and it has {gpus} visible GPUs, one per rank"
+    if node.facts.get("gpu_note") == ONE_INSTANCE:
+        what += f" ({ONE_INSTANCE})"
     return node.problem("gpus", what, f"-n {gpus}, or --env CUDA_VISIBLE_DEVICES= to run on the CPU")
 
 

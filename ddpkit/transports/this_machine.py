@@ -44,14 +44,15 @@ def free_port() -> int:
 def nproc(asked: int | None, environ: Mapping[str, str], note: Callable[[str], None] = lambda _: None) -> int:
     """Ranks on this machine: as asked, or one per visible GPU, or one. `note`: gets why they are fewer."""
     visible = gpus(environ)
+    number, why = probe.gpu_ranks(environ)
     if asked is None:
-        number, why = probe.gpu_ranks(environ)
         if why:
             note(why)
         return max(1, number)
     if visible and asked > visible:
+        what = f"-n {asked}: this machine has {visible} visible GPU{'s' if visible > 1 else ''}, one per rank"
         raise UsageError(
-            f"-n {asked}: this machine has {visible} visible GPU{'s' if visible > 1 else ''}, one per rank",
+            f"{what} ({why})" if why == probe.ONE_INSTANCE else what,
             f"use -n {visible}, or --env CUDA_VISIBLE_DEVICES= to run on the CPU",
         )
     return asked

@@ -28,6 +28,9 @@ def test_more_ranks_than_gpus(ddpkit: DDPKIT, script: SCRIPT) -> None:
     assert done.returncode == 121
     assert "this machine has 2 visible GPUs" in done.stderr
     assert json.loads(ddpkit("launch", "--dry-run", "--json", env=two).stdout)["world_size"] == 2
+    split = ddpkit("launch", "-n", "2", env={**eight, "CUDA_VISIBLE_DEVICES": "MIG-a,MIG-b"})
+    assert split.returncode == 121
+    assert "1 visible GPU, one per rank (MIG is on, and a process sees one instance: one rank)" in split.stderr
     hidden = ddpkit("launch", "-n", "3", "--env", "CUDA_VISIBLE_DEVICES=", env=two)
     assert hidden.returncode == 0, hidden.stderr
     assert hidden.stdout.count("] ran") == 3

@@ -325,6 +325,24 @@ def test_a_python_without_torch_is_named(typed: TYPED, tmp_path: Path) -> None:
     assert f"{tmp_path}/bare -m pip install torch" in done.err
 
 
+def test_a_python_for_which_pip_installs_nothing_gets_an_environment(typed: TYPED, tmp_path: Path) -> None:
+    """As the system's on Debian, Fedora and Homebrew, and those of uv (PEP 668)."""
+    library = Path(os.__file__).parent
+    own = tmp_path / "home/lib" / library.name
+    own.mkdir(parents=True)
+    for each in library.iterdir():
+        (own / each.name).symlink_to(each)
+    (own / "EXTERNALLY-MANAGED").touch()
+    python = tmp_path / "managed"
+    program = f"{sys.base_prefix}/bin/python{sys.version_info[0]}.{sys.version_info[1]}"
+    python.write_text(f'#!/bin/sh\nPYTHONHOME="{tmp_path}/home" exec "{program}" "$@"\n')
+    python.chmod(0o755)
+    (tmp_path / "none.py").write_text("raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')\n")
+    done = typed("launch -n 1 --python ./managed -- none.py")
+    hint = f"{python} -m venv ~/torch-venv && ~/torch-venv/bin/pip install torch, then --python ~/torch-venv/bin/python"
+    assert f"hint: {hint}\n" in done.err
+
+
 def test_quiet_and_name(typed: TYPED, tmp_path: Path) -> None:
     quiet = typed("launch -q -n 1 --name my-run -- ok.py")
     assert (quiet.code, quiet.err) == (0, "")

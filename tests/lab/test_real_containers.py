@@ -189,5 +189,6 @@ def test_a_fault_is_named(fault: str, way: str, runtime: str, inside: Run, own: 
     done = inside(way, *words, mounts=",/nothere:/data" if fault == "mount" else "")
     assert done.returncode not in (0, 121), done.stdout + done.stderr
     assert FAULTS[fault] in done.stderr, done.stdout + done.stderr
+    assert " ?] " not in done.stdout, done.stdout  # each line has its host
     if fault == "script":
         assert f"--container-mounts {'DIR:DIR' if 'failed first' in done.stderr else tmp_path}" in done.stderr

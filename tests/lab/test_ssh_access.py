@@ -392,6 +392,69 @@ def test_a_locked_key_at_a_terminal(bare: Bare, words: list[str]) -> None:
         assert said.count("passphrase of") == len(words)  # once, for all four hosts
 
 
+# ---- certificates
+
+NOW, WORDS = ("-V", "-5m:+5m"), r"accepts none of the keys.*: the certificate {} {}"
+CERTIFICATES = {  # as ssh-keygen signs them, and what is said
+    "expired": (("-n", "root", "-V", "20200101:20200102"), "expired on 2020-01-02 00:00"),
+    "early": (("-n", "root", "-V", "20990101:20990102"), "is not valid before 2099-01-01 00:00"),
+    "principal": (("-n", "ubuntu,me", *NOW), "is for ubuntu, me, and the user is root"),
+    "nobody": (NOW, "is for nobody, and the user is root"),
+    "host": (("-h", "-n", "root", *NOW), "is one of a host, not of a user"),
+    "other": (("-n", "root", *NOW), "is signed by a key that the host may not trust"),
+}
+
+
+def signed(bare: Bare, key: Path, *words: str, by: str = "authority") -> Path:
+    """The certificate of a key. node1 trusts one authority alone."""
+    authority = bare.key("authority")
+    bare.sshd("node1", {}, more=f"TrustedUserCAKeys {authority}.pub\n")
+    signer = authority if by == "authority" else bare.key(by)
+    subprocess.run(["ssh-keygen", "-q", "-s", str(signer), "-I", "my laptop", *words, f"{key}.pub"], check=True)
+    bare.no_own_key()
+    return Path(f"{key}-cert.pub")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_certificate_that_sshd_accepts(bare: Bare, backend: str) -> None:
+    key = bare.key("mine")
+    signed(bare, key, "-n", "root", *NOW)
+    bare.ssh_config(f"Host *\n  IdentityFile {key}\n")
+    ran(bare.launch("-b", backend, "node1", *RANKS, "--", "job.py"), "node1")
+
+
+@pytest.mark.parametrize("fault", CERTIFICATES)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_certificate_that_sshd_refuses_is_named(bare: Bare, backend: str, fault: str) -> None:
+    words, said = CERTIFICATES[fault]
+    key = bare.key("mine")
+    certificate = signed(bare, key, *words, by="another" if fault == "other" else "authority")
+    bare.ssh_config(f"Host *\n  IdentityFile {key}\n")
+    done = bare.launch("-b", backend, "node1", *RANKS, "--", "job.py")
+    assert done.code == 123, done.text
+    assert re.search(WORDS.format(certificate, said), done.err), done.text
+    assert f"hint: ssh-keygen -L -f {certificate}\n" in done.err
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_expired_certificate_elsewhere_or_in_an_agent_is_named(bare: Bare, backend: str) -> None:
+    key = bare.key("mine", "ecdsa")
+    certificate = signed(bare, key, *CERTIFICATES["expired"][0])
+    elsewhere = certificate.rename(bare.folder / "of-today.pub")
+    bare.ssh_config(f"Host *\n  IdentityFile {key}\n  CertificateFile {elsewhere}\n")
+    done = bare.launch("-b", backend, "node1", *RANKS, "--", "job.py")
+    assert re.search(WORDS.format(elsewhere, "expired on 2020-01-02 00:00"), done.err), done.text
+    elsewhere.rename(certificate)
+    socket = str(bare.folder / "agent")
+    bare.daemon(LOGIN, "ssh-agent", "-D", "-a", socket)
+    bare.lab.run(LOGIN, "ssh-add", str(key), env={"SSH_AUTH_SOCK": socket})
+    certificate.unlink()
+    bare.no_own_key()
+    done = bare.launch("-b", backend, "node1", *RANKS, "--", "job.py", env={"SSH_AUTH_SOCK": socket})
+    assert re.search(WORDS.format("in the agent", "expired on 2020-01-02 00:00"), done.err), done.text
+    assert "hint: ssh-add -L | ssh-keygen -L -f -\n" in done.err
+
+
 # ---- other Pythons
 
 

@@ -18,7 +18,15 @@ FOUND = {
     "python -m torch.distributed.run --nproc-per-node 2 ok.py": ("torchrun", "ok.py", "2"),
     "python3 -u -m torch.distributed.launch --use_env ok.py": ("torchrun", "ok.py", ""),
     "-m torch.distributed.run ok.py": ("torchrun", "ok.py", ""),
-    "accelerate launch --num_processes 2 ok.py": ("accelerate launch", "", ""),
+    "accelerate launch --num_processes 2 ok.py": ("accelerate launch", "ok.py", "2"),
+    "accelerate launch --num_processes 16 --num_machines 2 --machine_rank 1 --main_process_ip n1 ok.py --lr 1": (
+        "accelerate launch",
+        "ok.py --lr 1",
+        "8",
+    ),
+    "accelerate launch --multi_gpu --num_processes=2 -m pkg.ok": ("accelerate launch", "-m pkg.ok", "2"),
+    "accelerate launch --use_fsdp --num_processes 2 ok.py": ("accelerate launch", "", ""),
+    "accelerate launch --config_file c.yaml ok.py": ("accelerate launch", "", ""),
     "deepspeed --num_gpus=2 ok.py": ("deepspeed", "", ""),
     "mpirun -np 2 python ok.py": ("mpirun", "", ""),
     "srun --label -n 8 python -u ok.py": ("srun", "ok.py", "8"),
@@ -53,7 +61,7 @@ FOUND = {
         "",
     ),
     "poetry run torchrun ok.py": ("torchrun", "poetry run python ok.py", ""),
-    "pixi run -e gpu accelerate launch ok.py": ("accelerate launch", "", ""),
+    "pixi run -e gpu accelerate launch ok.py": ("accelerate launch", "pixi run -e gpu python ok.py", ""),
     "nsys profile -o out --trace=cuda,nvtx torchrun ok.py": (
         "torchrun",
         "nsys profile -o out --trace=cuda,nvtx python ok.py",
@@ -139,7 +147,8 @@ def test_a_launcher_is_found(command: str) -> None:
     found = find_launcher(shlex.split(command))
     assert found is not None
     assert (found.name, shlex.join(found.script), found.count) == FOUND[command]
-    assert bool(found.hint) == (found.name in ("accelerate launch", "deepspeed", "mpirun"))
+    unread = found.name == "accelerate launch" and not found.script
+    assert bool(found.hint) == (unread or found.name in ("deepspeed", "mpirun"))
 
 
 # A shell's script, and the launchers in it. In brackets: a condition can leave it out.

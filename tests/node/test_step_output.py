@@ -202,7 +202,10 @@ def test_what_is_not_a_supervisors() -> None:
         "[0 ?] + exec python",
         "[slurmstepd node1] == PyTorch ==",
     ]
-    assert read(b"0: [INFO] Extracting\n", spec={**SPEC, "runtime": "enroot"})[0] == "[enroot ?] [INFO] Extracting"
+    image = {**SPEC, "runtime": "enroot"}
+    assert read(b"0: [INFO] Extracting\n", spec=image)[0] == "[enroot ?] [INFO] Extracting"
+    where = b'0: ={"e":"at","host":"node1"}\n'
+    assert read(where, b"0: [INFO] Extracting\n", spec=image) == ["[enroot node1] [INFO] Extracting", "code 0"]
 
 
 def test_nothing_was_started() -> None:

@@ -210,6 +210,10 @@ ODD: list[Odd] = [
     (clock(2.9, 3.1), {}, "clock warn clock-skew", "3.0 s", "chronyc"),
     *((limits(nofile=n), {}, "limits fail too-many-files", f"{n} open files", "ulimit -n") for n in (200, 255)),
     *((limits(nofile=n), {}, "limits warn too-many-files", f"{n} open files", "ulimit -n") for n in (256, 1023)),
+    (limits(nofile=300, nofile_hard=4096), {}, "limits warn too-many-files", "300 open", "4096, in ~/.bashrc on n2"),
+    (limits(nofile=300, nofile_hard=1023), {}, "limits warn too-many-files", "300 open", "administrator: nofile"),
+    ({"slots": 32, **limits(nofile=1024), **cpus(64, machine=64)}, memory(900 * GIB), "limits warn too-many-files",
+     "1024 open files for a process; a rank of 36 with 16 DataLoader workers may need 1124", "ulimit -n 65536"),
     ({"slots": 128, **cpus(256, machine=256)}, memory(900 * GIB), "limits warn too-many-files", "1024 open", ""),
     ({"threads": 20}, {}, "limits fail cannot-fork", "20 more processes", "--pids-limit"),
     (limits(), FABRIC, "limits fail memlock", "limit of locked memory is 8 MiB", "ulimit -l"),  # C07

@@ -11,6 +11,7 @@ import pytest
 
 from ddpkit.errors import LaunchError, PreflightError
 from ddpkit.launchers.plan import Job
+from ddpkit.node.calls.probe import ONE_INSTANCE
 from ddpkit.transports import compatibility
 from ddpkit.transports.compatibility import Requirements
 from ddpkit.transports.hosts import HostSpec, Problem, refusal
@@ -121,8 +122,14 @@ def test_nothing_is_wrong_with_nodes_that_are_alike() -> None:
             "pip install torch==2.5.1",
         ),
         ({"torch": {"version": None}}, "/py cannot import torch", "ssh n2 /py -m pip install torch==2.5.1"),
+        (
+            {"torch": {"version": None, "sealed": True}},
+            "/py cannot import torch",
+            "on n2: /py -m venv ~/torch-venv && ~/torch-venv/bin/pip install torch==2.5.1, then --python ~/torch-venv/",
+        ),
         ({"torch": {"version": None, "problem": "it hung"}}, "/py cannot import torch: it hung", "torch==2.5.1"),
         ({"gpus": 1}, "2 ranks requested, and it has 1 visible GPUs", "-n 1"),
+        ({"gpus": 1, "gpu_note": ONE_INSTANCE}, f"1 visible GPUs, one per rank ({ONE_INSTANCE})", "-n 1"),
         ({"no_gpus": "DDPKIT_GPUS=x is not an integer"}, "DDPKIT_GPUS=x", "unset DDPKIT_GPUS"),
         ({"machine": "m1"}, "is the same machine as n1", "list it once"),
     ],

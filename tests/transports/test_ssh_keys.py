@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from paramiko import PKey
 
+from ddpkit.transports.ssh.certificates import Certificate, read_certificate
 from ddpkit.transports.ssh.config import SshHost, is_encrypted
 from ddpkit.transports.ssh.keys import Agent, Keys, public_part
 from ddpkit.transports.ssh.program import leave_out_if_silent
@@ -135,3 +136,19 @@ def test_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
     assert (keys.locked, keys.unusable) == (files[0], files[1])
     assert len(list(Keys(host, "open sesame", ""))) == 1
     assert Keys(host, "wrong", "").tried == 0
+
+
+@pytest.mark.parametrize("kind", ["ed25519", "ecdsa", "rsa"])
+def test_a_certificate_of_each_kind_of_key_is_read(kind: str, tmp_path: Path) -> None:
+    for name in ("key", "authority"):
+        subprocess.run(["ssh-keygen", "-q", "-t", kind, "-N", "", "-f", str(tmp_path / name)], check=True)
+    words = ["-I", "x", "-n", "me,you", "-V", "20240101:20240102", "-O", "force-command=true"]
+    utc = {**os.environ, "TZ": "UTC"}
+    subprocess.run(
+        ["ssh-keygen", "-q", "-s", tmp_path / "authority", *words, tmp_path / "key.pub"], check=True, env=utc
+    )
+    certificate = read_certificate((tmp_path / "key-cert.pub").read_text())
+    assert certificate == Certificate(of_user=True, principals=["me", "you"], after=1704067200, before=1704153600)
+    assert read_certificate((tmp_path / "key.pub").read_text()) is None
+    cut = " ".join(each[:60] for each in (tmp_path / "key-cert.pub").read_text().split())
+    assert read_certificate(cut) is None

@@ -105,12 +105,10 @@ def _look_up(names: list[str], answers: dict[str, Any]) -> None:
 
 
 def limits() -> dict[str, int | None]:
-    """The soft limits of a process that is started this way; None: none."""
-    limits = {}
-    for name, kind in (("nofile", resource.RLIMIT_NOFILE), ("memlock", resource.RLIMIT_MEMLOCK)):
-        soft = resource.getrlimit(kind)[0]
-        limits[name] = None if soft == resource.RLIM_INFINITY else soft
-    return limits
+    """The soft limits of a process that is started this way, and how far it may raise that of files; None: none."""
+    files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    values = {"nofile": files, "nofile_hard": most, "memlock": resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]}
+    return {name: None if value == resource.RLIM_INFINITY else value for name, value in values.items()}
 
 
 def threads_left(root: str = "") -> int | None:

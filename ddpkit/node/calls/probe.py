@@ -38,14 +38,21 @@ if TYPE_CHECKING:
 _is_stale = env_matcher("stale")
 SIOCGIFADDR = 0x8915
 TMP_NEEDS = 1 << 19  # bytes: the supervisor's files, and those of a rank's own workers
+ONE_INSTANCE = "MIG is on, and a process sees one instance: one rank"
 LOOK_LIMIT = 10.0  # seconds for the node's Python to say which torch it would import
-# Where the job's Python would import torch from, and which version. To import it, or only json or re, takes longer.
+# Where the job's Python would import torch from, which version, and whether pip refuses to install there (PEP 668) or
+# cannot write to a virtual environment. To import it, or only json or re, takes longer.
 # A torch.py of the working directory is none that every script would get: see `launchers.shell.NOT_FROM_HERE`.
 _TORCH = r"""
 import os, sys
 sys.path[:1] != [""] or sys.path.pop(0)
-place = version = problem = ""
+place = version = problem = sealed = ""
 try:
+    if sys.prefix == sys.base_prefix:
+        sealed = "1" * os.path.exists(os.path.dirname(os.__file__) + "/EXTERNALLY-MANAGED")
+    else:
+        own = [each for each in sys.path if each.startswith(sys.prefix) and each.endswith("site-packages")]
+        sealed = "1" * (own != [] and not any(os.access(each, os.W_OK) for each in own))
     spec = next(filter(None, (finder.find_spec("torch", None) for finder in sys.meta_path)), None)
     if spec is not None:
         place = list(spec.submodule_search_locations)[0]
@@ -54,7 +61,7 @@ try:
                 version = line.split("=", 1)[1].strip(" \n'\"")
 except Exception as error:
     place, version, problem = "", "", str(error) or type(error).__name__
-sys.stdout.buffer.write(b"\x1e" + b"\0".join(os.fsencode(word) for word in (place, version, problem)))
+sys.stdout.buffer.write(b"\x1e" + b"\0".join(os.fsencode(word) for word in (place, version, problem, sealed)))
 """
 
 
@@ -99,10 +106,10 @@ def gpu_ranks(environ: Mapping[str, str], root: str = "/") -> tuple[int, str]:
     One for each GPU that a process sees; of several models those of the commonest, as a GPU may drive a display.
     """
     visible = gpus(environ, root)
+    if visible == 1 and _sees_one_instance(environ, root):
+        return visible, ONE_INSTANCE
     if "DDPKIT_GPUS" in environ or not visible:
         return visible, ""
-    if _sees_one_instance(environ, root):
-        return visible, "MIG is on, and a process sees one instance: one rank"
     if any(name in environ for name in VISIBLE):  # the user has chosen the GPUs
         return visible, ""
     models = Counter(model for _, _, _, model in list_gpus(root)).most_common()
@@ -282,12 +289,18 @@ def _torch(asked: subprocess.Popen[bytes] | OSError, python: str) -> dict[str, A
             asked.kill()  # it has ended, or it never will
             asked.wait()
         words = [os.fsdecode(word) for word in output.rpartition(b"\x1e")[2].split(b"\0")]
-        if len(words) != 3:
+        if len(words) != 4:
             raise ValueError(f"exit code {asked.returncode}")
-        place, version, problem = words
+        place, version, problem, sealed = words
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
         return {"place": None, "version": None, "problem": f"{python} failed: {error}"}
-    return {"place": place or None, "version": version or None, **({"problem": problem} if problem else {})}
+    facts = {"place": place or None, "version": version or None, **({"problem": problem} if problem else {})}
+    return {**facts, "sealed": True} if sealed else facts
+
+
+def is_sealed(python: str) -> bool:
+    """Return whether nothing can be installed for a Python of this machine, as far as it says so."""
+    return bool(_torch(_ask_torch(python, "/", dict(os.environ)), python).get("sealed"))
 
 
 def addresses() -> list[list[str]]:

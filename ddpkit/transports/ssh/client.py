@@ -24,6 +24,7 @@ from ddpkit.transports.channel import RefusedError, close_in_background, not_sta
 from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.protocol import HasFileno, hold
 from ddpkit.transports.ssh._paramiko import fabric, paramiko
+from ddpkit.transports.ssh.certificates import refused_certificate
 from ddpkit.transports.ssh.config import ConfigError, SshConfig, SshHost, last_jump
 from ddpkit.transports.ssh.keys import Keys, KnownHosts, describe
 from ddpkit.transports.ssh.program import (
@@ -419,10 +420,13 @@ def _explained(error: Exception, login: _Login, tries: int, timeout: float) -> R
 
 
 def _no_key(what: str, login: _Login) -> RefusedError:
-    """No key was accepted. One that only OpenSSH can use is named."""
+    """No key was accepted. A certificate, or a key that only OpenSSH can use, is named."""
+    certificate = refused_certificate(login.host)
     only_ssh = login.keys.unusable or next(iter(login.host.certificate_files), "")
-    if only_ssh:
+    if only_ssh and not certificate.certain:
         return RefusedError(f"{what}; {only_ssh} is of a kind that only OpenSSH can use", "add -o transport=openssh")
+    if certificate.why:
+        return RefusedError(f"{what}: {certificate.why}", certificate.look)
     what += describe(login.keys, login.host.identity_files)
     return RefusedError(what, login_fix("no-key", login.host.hostname, login.spec.target))
 

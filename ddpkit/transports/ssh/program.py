@@ -34,6 +34,7 @@ from ddpkit.node.supervision.scratch_dir import KIND
 from ddpkit.transports.channel import RefusedError, close_in_background, not_started, quoted_lines, unresolved
 from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.protocol import LocalLink, program_request
+from ddpkit.transports.ssh.certificates import Refused, refused_certificate
 from ddpkit.transports.ssh.config import AGENT_LIMIT, ConfigError, SshConfig, is_encrypted
 
 ANSWER_TIMEOUT = 300.0  # seconds to answer the questions of a second factor, for all hosts together
@@ -146,6 +147,8 @@ def explain_login(lines: Sequence[str], spec: HostSpec) -> RefusedError | None:
                 return unresolved(spec.name)
             if cause == "no-key" and (locked := _locked_key(spec)):
                 return RefusedError(f"{what}, and {locked} needs a passphrase", f"ssh-add {quote(locked)}")
+            if cause == "no-key" and (certificate := _certificate(spec)).why:
+                return RefusedError(f"{what}: {certificate.why}", certificate.look)
             return RefusedError(what, login_fix(cause, spec.name, spec.target))
     return None
 
@@ -163,6 +166,13 @@ def _locked_key(spec: HostSpec) -> str:
             if is_encrypted(path.read_text()) and not (public and public in in_agent):
                 return str(path)
     return ""
+
+
+def _certificate(spec: HostSpec) -> Refused:
+    try:
+        return refused_certificate(SshConfig().host(spec))
+    except ConfigError:
+        return Refused()
 
 
 def _proxy_command(spec: HostSpec) -> str:
