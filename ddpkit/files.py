@@ -93,15 +93,16 @@ def write_atomically(
 
 
 def remove_as_seen(
-    folder: Path, kind: str, seen: os.stat_result, others: Callable[[Path], list[str]], known: Collection[str]
+    folder: Path, kind: str, seen: os.stat_result, foreign_files: Callable[[Path], list[str]], known: Collection[str]
 ) -> None:
-    """Remove a directory of ddpkit's of which the user saw what else is in it. Raises OSError for another directory.
+    """Remove a directory of ddpkit's with the foreign files in it that the user was told of. Raises OSError.
 
-    others: names what is not ddpkit's in it. known: what the user saw of that; more of it raises as well.
+    seen: the directory as it was then; another one with its name raises. foreign_files: names what is not ddpkit's in
+    a directory. known: the names of which the user was told; a further one raises.
     """
-    came = [name for name in others(folder) if name not in known]
-    if came and os.path.samestat(folder.lstat(), seen):  # `remove_directory` refuses another one
-        raise OSError(errno.EEXIST, "it came after the question", str(folder / came[0]))
+    new = [name for name in foreign_files(folder) if name not in known]
+    if new and os.path.samestat(folder.lstat(), seen):  # `remove_directory` refuses another directory
+        raise OSError(errno.EEXIST, "it came after the question", str(folder / new[0]))
     remove_directory(str(folder), kind, seen)
 
 

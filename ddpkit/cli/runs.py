@@ -802,7 +802,7 @@ def rm(
         chosen = [run_index.find_target(word, known, status.here(), "ddpkit rm {}") for word in words]
     checked = [control.check_removable(now.run) for now in _ended(chosen, named=not ended)]
     removed = [removable.run for removable in checked]
-    ask_for_others({each.run.folder: each.others for each in checked}, yes=yes, dry_run=dry_run)
+    confirm_foreign_files({each.run.folder: each.others for each in checked}, yes=yes, dry_run=dry_run)
     if not dry_run:
         for removable in checked:
             control.remove_run(removable)
@@ -867,23 +867,23 @@ def _is_over(now: RunStatus) -> bool:
     return now.state.ended or now.state is RunState.LOST
 
 
-def ask_for_others(others: Mapping[str, Sequence[str]], *, yes: bool, dry_run: bool) -> None:
+def confirm_foreign_files(foreign: Mapping[str, Sequence[str]], *, yes: bool, dry_run: bool) -> None:
     """Name the files that are not ddpkit's, by directory. Raises UsageError unless the user agrees to remove them."""
-    others = {folder: names for folder, names in others.items() if names}
-    name_others(others)
-    if not others or yes or dry_run:
+    foreign = {folder: names for folder, names in foreign.items() if names}
+    name_foreign_files(foreign)
+    if not foreign or yes or dry_run:
         return
     if sys.stdin.isatty() and sys.stderr.isatty() and typer.confirm("Remove them as well?", err=True):
         return
-    folder = next(iter(others))
+    folder = next(iter(foreign))
     raise UsageError(
         "files that are not ddpkit's would be removed; nothing was (--yes)", f"ls -la {shlex.quote(folder)}"
     )
 
 
-def name_others(others: Mapping[str, Sequence[str]]) -> None:
+def name_foreign_files(foreign: Mapping[str, Sequence[str]]) -> None:
     """Name the files that are not ddpkit's, by directory."""
-    for folder, names in others.items():
+    for folder, names in foreign.items():
         if names:
             more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
             note(f"not made by ddpkit, in {folder}: {', '.join(names[:LISTED])}{more}")
