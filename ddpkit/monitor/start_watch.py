@@ -43,7 +43,7 @@ class StartWatch:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._known: dict[str, list[str]] = {}
+        self._known: dict[str, list[str]] = {}  # by rank: the marks that it has passed
         self._began = time.monotonic()
         self._call: int | None = None
         self.ask()
@@ -66,7 +66,8 @@ class StartWatch:
                 return  # no answer of this program
 
     def _read(self, value: Any, now: float) -> Iterator[MarkEvent | VersionsEvent]:
-        ahead = float(value["t"]) - now if now else 0.0
+        """Read an answer of `rank_start.watch`, and ask again unless it is the last. `now`: by the launcher's clock."""
+        ahead = float(value["t"]) - now if now else 0.0  # of the node's clock
         marks: Mapping[str, Mapping[str, float]] = value["marks"]
         ranks = {str(rank): rank for rank in self._node.step.ranks}
         for rank in marks.keys() & ranks.keys():
