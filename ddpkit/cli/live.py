@@ -38,7 +38,7 @@ def dump(
     as_json: JsonFlag = False,
 ) -> None:
     """Print the stacks of all ranks, and the rank that the others wait for."""
-    chosen = runs.asked(runs.choose(run, "ddpkit dump {}"), role, "dump")
+    chosen = runs.runs_to_ask(runs.choose(run, "ddpkit dump {}"), role, "dump")
     if len(chosen) == 1:
         answers: list[tuple[str, dict[str, Any] | DdpkitError]] = [("", _dump(chosen[0][1]))]
     else:
@@ -178,7 +178,7 @@ class Watched:
         self._role, self._seconds, self._pss = role, seconds, pss
         self._sources: dict[str, Samples] = {}  # by the id of a run
         self._before: dict[str, Sequence[Any]] = {}
-        self._first: list[tuple[str, Run]] | None = runs.asked(run, role, "top")
+        self._first: list[tuple[str, Run]] | None = runs.runs_to_ask(run, role, "top")
         self._many = bool(run.replicas)
 
     def sample(self) -> Shown | None:
@@ -190,7 +190,7 @@ class Watched:
 
         try:
             chosen = self._first or (
-                runs.asked(run_index.reload(self.run), self._role, "top") if self._many else [("", self.run)]
+                runs.runs_to_ask(run_index.reload(self.run), self._role, "top") if self._many else [("", self.run)]
             )
         except UsageError:
             return [] if status.get_status(run_index.reload(self.run)).state.living else None
