@@ -48,11 +48,11 @@ def check_script(line: Line, script: Token) -> None:
     After `--` everything belongs to the script.
     """
     typed = line.words[script.at + 1 :]
-    line.take_backend(
-        next((token.value or "" for token in _tokens_after_script(line, typed) if token.name in BACKEND), "")
-    )
+    # A backend among them decides which options there are.
+    backends = (token.value or "" for token in _tokens_after_script(line, typed) if token.name in BACKEND)
+    line.take_backend(next(backends, ""))
     typed_before = {tuple(token.words) for token in line.options_typed if token.at < script.at}
-    own, of_script, first = list[str](), list[str](), ""  # first: option of ddpkit
+    own, of_script, first = list[str](), list[str](), ""  # first: the option that the error names
     for token in _tokens_after_script(line, typed):
         words = typed[token.at : token.at + len(token.words)]
         if token.is_option and token.name in _own_spellings(line).values():

@@ -263,7 +263,6 @@ def _show_roles(roles: Sequence[Replica], now: RunStatus) -> None:
 
 def _show_started(seen: RankSample) -> None:
     """Show the ranks of a run without samples."""
-
     rows = [
         (str(rank.rank), rank.host or "-", str(rank.pid or "-"), rank.words, seen.lines.get(rank.rank, "")[:LINE])
         for rank in _exceptions(seen.ranks)
@@ -274,7 +273,7 @@ def _show_started(seen: RankSample) -> None:
 
 
 def _show_sample(seen: RankSample) -> None:
-
+    """Show the ranks of a run with samples of their resources."""
     rows_shown = [
         (
             str(rank.rank),

@@ -100,6 +100,7 @@ def files_of_project(project: Path, *, toml: bool, train: bool) -> list[NewFile]
 
 
 def _state(project: Path, path: str, text: bytes) -> str:
+    """Return the state of a file that would be written: see `NewFile.state`."""
     from ddpkit.config import FILE
 
     target = project / path
