@@ -190,19 +190,19 @@ class TrustProblem(NamedTuple):
 
 
 def read_trusted(path: Path, *, pipes: bool = False) -> tuple[str, TrustProblem | None]:
-    """Read a file and the reason not to obey it; None: it may be obeyed. `pipes`: it may be `<(...)` or /dev/stdin.
+    """Return a file's text, and the reason not to obey it; None: it may be obeyed. `pipes`: also `<(...)`, /dev/stdin.
 
     The name is opened once, so that the file that was checked is the one that was read. Raises OSError and
     UnicodeDecodeError.
     """
-    piped = pipes and str(path).startswith(("/dev/fd/", "/dev/stdin", "/proc/self/fd/"))
-    problem = None if piped else _check_links(path)
-    wait = pipes and path.is_fifo()  # for its writer, which may never come to a pipe of another user
-    if wait and not piped:
+    is_our_pipe = pipes and str(path).startswith(("/dev/fd/", "/dev/stdin", "/proc/self/fd/"))
+    problem = None if is_our_pipe else _check_links(path)
+    waits = pipes and path.is_fifo()  # for its writer, which may never come to a pipe of another user
+    if waits and not is_our_pipe:
         problem = problem or _check_owner(path, path.stat())
         if problem:
             return "", problem
-    with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if wait else os.O_NONBLOCK)), "rb") as file:
+    with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if waits else os.O_NONBLOCK)), "rb") as file:
         facts = os.fstat(file.fileno())
         if not stat.S_ISREG(facts.st_mode) and not pipes:
             raise OSError(errno.EINVAL, "not a regular file", str(path))
@@ -221,11 +221,11 @@ def _check(path: Path, facts: os.stat_result, file: int) -> TrustProblem | None:
     if stat.S_ISCHR(facts.st_mode):
         return None  # a terminal
     problem = _check_owner(path, facts)
-    others = facts.st_mode & stat.S_IWOTH
-    group = facts.st_mode & stat.S_IWGRP and not is_private_group(facts, file)
-    if problem or not stat.S_ISREG(facts.st_mode) or not (others or group):
+    all_can_write = facts.st_mode & stat.S_IWOTH
+    group_can_write = facts.st_mode & stat.S_IWGRP and not is_private_group(facts, file)
+    if problem or not stat.S_ISREG(facts.st_mode) or not (all_can_write or group_can_write):
         return problem
-    who = "every user" if others else group_name(facts.st_gid)
+    who = "every user" if all_can_write else group_name(facts.st_gid)
     name = shlex.quote(str(path))
     own = facts.st_uid == os.geteuid()
     fix = f"ls -l {name}" + (", and take the right to write to it from others" if own else "")

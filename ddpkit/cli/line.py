@@ -294,9 +294,9 @@ class Line:
 
     def _takes_value(self, name: str, following: str, known: Mapping[str, Option], *, slurm: bool) -> bool:
         """Tell whether an option has its value in the next word. Of one that nobody knows: if that can be a value."""
-        can_be = bool(following) and not following.startswith("-")
+        may_be_value = bool(following) and not following.startswith("-")
         if slurm and name in BOTH and self.takes_script:
-            return can_be and not is_script(following)
+            return may_be_value and not is_script(following)
         long = LETTERS.get(name, name) if slurm else name
         key = long.removeprefix("--").replace("-", "_")
         option = known.get(key) or known.get(key.removeprefix("no_"))
@@ -311,11 +311,11 @@ class Line:
         if slurm and self.may_be_sbatch(name):
             from ddpkit.transports import slurm_nodes
 
-            if can_be and slurm_nodes.known_to_sbatch(f"{name}={following}"):
+            if may_be_value and slurm_nodes.known_to_sbatch(f"{name}={following}"):
                 return True
             if slurm_nodes.known_to_sbatch(name):
                 return False
-        return can_be and not (following.endswith(".py") or name.startswith("--no-"))
+        return may_be_value and not (following.endswith(".py") or name.startswith("--no-"))
 
     def may_be_sbatch(self, name: str, *, elsewhere: bool = False) -> bool:
         """Tell whether an option that ddpkit does not know can be sbatch's: on this machine, or `elsewhere` (--via).

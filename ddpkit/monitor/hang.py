@@ -351,6 +351,7 @@ def _unrecorded(ranks: Sequence[Rank]) -> list[Finding]:
     """Ranks without a record of collectives, by the reason."""
     by_reason: dict[str, list[int]] = {}
     waits = any(rank.communicates for rank in ranks)
+    # A rank that has only faulthandler (no `--observe stacks`) never has a record: it is missed where ranks wait.
     for rank in [rank for rank in ranks if waits or rank.how != "faulthandler"]:
         by_reason.setdefault(rank.unrecorded, []).append(rank.rank)
     return [

@@ -321,7 +321,7 @@ class RolesRun(Recorded):
         self._marker, self._lock = launcher_process.hold_marker(self.folder), threading.Lock()
         self._stopped_by: int | None = None
         self._asked_to_end = False  # by a signal
-        self._states: dict[str, replicas.ReplicaState] = {}
+        self._states: dict[str, replicas.ReplicaState] = {}  # by replica, for `ddpkit status`
         self._unsaved_states = False
         self._relay: Relay
         self._display: executor.Display
@@ -346,7 +346,7 @@ class RolesRun(Recorded):
             replicas=tuple(str(name) for name in prepared.parts),
         )
         self._save_first()
-        self._unlisted = run_index.add_run(self.record)
+        self._unlisted = run_index.add_run(self.record)  # why it could not be listed
 
     def open_logs(self, settings: LaunchSettings | None = None) -> LogFiles:
         """Return the log of the launcher's own lines. Each replica has those of its ranks."""

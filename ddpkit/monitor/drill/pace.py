@@ -138,7 +138,7 @@ class Count:
     """Counts what `steps` returns, while lines come: each is read once."""
 
     def __init__(self, key: Key | None) -> None:
-        self._key, self._read = key, 0
+        self._key, self._read = key, 0  # lines that were read
         self._found: Counter[int] = Counter()  # by rank
 
     def of(self, lines: Sequence[Line]) -> int:
