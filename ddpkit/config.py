@@ -988,10 +988,7 @@ def find_file(folder: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:
 
 
 def read_file(folder: Path) -> SettingsFile:
-    """Read `ddpkit.toml`, or the table of pyproject.toml, here or above (`find_file`). Raises UsageError.
-
-    A pyproject.toml without the table is passed by, also one that is not trusted and not valid.
-    """
+    """Read `ddpkit.toml`, or the table of pyproject.toml, here or above (`find_file`). Raises UsageError."""
     for path, keys in find_file(folder):
         try:
             content, untrusted = _read_text(path)
@@ -1003,7 +1000,7 @@ def read_file(folder: Path) -> SettingsFile:
         try:
             table = _parse_toml(text, content)
         except UsageError:
-            if untrusted:
+            if untrusted:  # a stranger's pyproject.toml, perhaps without our table
                 continue
             raise
         for key in keys:

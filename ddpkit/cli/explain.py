@@ -168,10 +168,7 @@ def _print_list(as_json: bool) -> None:
 
 
 def _texts(names: list[str], opened: list[str]) -> Iterator[tuple[str, LogText]]:
-    """Yield the name and the text of one log after the other, so that one is in memory at a time.
-
-    `opened` gets the names of the logs that were read. A file of a directory that cannot be read is left out.
-    """
+    """Yield name and text of one log after the other: one is in memory at a time. `opened` gets the names."""
     for name in names:
         if name == "-":
             opened.append(name)
@@ -186,7 +183,7 @@ def _texts(names: list[str], opened: list[str]) -> Iterator[tuple[str, LogText]]
             try:
                 opened.append(str(path))
                 yield opened[-1], _read(path, follow=named)
-            except UsageError as error:
+            except UsageError as error:  # one file of a directory: the others are logs
                 if len(paths) == 1:
                     raise
                 opened.pop()
@@ -491,10 +488,7 @@ def _more(result: LogAnalysis, many: bool) -> Iterator[str]:
 
 
 def _other_hosts(result: LogAnalysis) -> str:
-    """Return words for hosts that only a launcher's lines name, where the failure is repeated; empty: there are none.
-
-    With more hosts than repetitions, nobody knows which of them had it.
-    """
+    """Return words for hosts that only a launcher's lines name; empty: there are none, or more than repetitions."""
     if result.first is not None and result.first.scope == "job":
         return ""
     named = {each.speaker.host for each in (result.first, *result.alike) if each}

@@ -160,10 +160,7 @@ def _setting_text(value: object) -> str:
 
 
 def _launch(settings: LaunchSettings, allowed: Queries, *, detach: bool, as_json: bool, quiet: bool) -> int:
-    """Launch a script or roles, or print the plan of a dry run. Returns the exit code.
-
-    A detached launch without a job of its own is this command again in tmux: the command here is its waiting parent.
-    """
+    """Launch a script or roles, or print the plan of a dry run. Returns the exit code."""
     from ddpkit.execution import prepare
     from ddpkit.run import timeline
 

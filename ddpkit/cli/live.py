@@ -184,10 +184,7 @@ class Watched:
         self._has_roles = bool(run.replicas)
 
     def sample(self) -> Shown | None:
-        """Ask each run once. Returns what each answers, by its name; None: the run has ended; empty: no replica runs.
-
-        The first answer has two looks; each later one is compared with the answer before.
-        """
+        """Ask each run once. Returns what each answers, by its name; None: the run has ended; empty: no replica runs."""
         from ddpkit.run import run_index, status
 
         try:
@@ -225,7 +222,7 @@ class Watched:
         if source is None:
             source = client.JobSamples(run, self._seconds) if run.job else client.LauncherSamples(run)
             self._sources[run.run_id] = source
-        before = self._before.get(run.run_id, ())
+        before = self._before.get(run.run_id, ())  # a first sample has two looks, a later one is compared with it
         sample = source.sample(0.0 if before else top.SPAN, self._pss)
         if sample is not None and not before and any(len(host["looks"]) < 2 for host in sample["hosts"]):
             # Another shell had asked for less at the same moment: with what comes next there are two looks.

@@ -118,12 +118,7 @@ class _Reader:
             self._take_own_option(token)
             return
         # Each takes the token, or returns False.
-        takers = (
-            self._take_backend_option,
-            self._take_sbatch_flag,
-            self._take_torchrun_flag,
-            self._take_flag_of_this_sbatch,
-        )
+        takers = (self._take_backend_option, self._take_sbatch_flag, self._take_torchrun_flag, self._take_site_flag)
         if not any(take(token) for take in takers):
             raise unknown_option(self.line, token, self.commands)
 
@@ -230,7 +225,7 @@ class _Reader:
             return False
         return True
 
-    def _take_flag_of_this_sbatch(self, token: Token) -> bool:
+    def _take_site_flag(self, token: Token) -> bool:
         """Take an option that only the sbatch of this machine knows. False: it does not, or there is none."""
         from ddpkit.transports.slurm_nodes import known_to_sbatch
 
@@ -297,10 +292,7 @@ class _Reader:
         return len(names) or held or self._known_nodes()
 
     def _divide_tasks(self) -> None:
-        """Divide --ntasks among the nodes. Refuse a -n that can only be meant as sbatch's, the number of all ranks.
-
-        Where -n may be meant so, a note says what it is here.
-        """
+        """Divide --ntasks among the nodes. Refuse, or note, a -n that is or may be meant as sbatch's: all ranks."""
         if "--ntasks" in self.given:
             nodes, total = self._nodes_of_tasks(), self.given["--ntasks"]
             if not total.isdecimal() or int(total) % nodes:

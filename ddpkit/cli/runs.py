@@ -446,10 +446,7 @@ def _show(
 
 
 def _going_on(run: Run) -> Callable[[], bool]:
-    """Return a function that says whether the run goes on, and notes each change of a job's state.
-
-    The function raises BrokenPipeError where nobody reads the output any more.
-    """
+    """Return a function: whether the run goes on. It notes changes of a job, and raises where nobody reads any more."""
     from ddpkit.run.control import Liveness
 
     liveness = Liveness(run, note)
@@ -849,10 +846,7 @@ def _forgettable(word: str, known: Sequence[IndexEntry]) -> str:
 
 
 def _directory_or_project(all_runs: bool) -> str:
-    """Return words for where a command looked for runs: in the project.
-
-    With --all or --ended in a directory below the project's, only in this directory.
-    """
+    """Return words for where a command looked for runs; for `all_runs` that is this directory, below the project's."""
     from ddpkit.run import status
 
     project = status.here() if all_runs else None

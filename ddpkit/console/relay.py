@@ -110,10 +110,7 @@ class Relay:
         return f"rank_{rank}.log" if rank is not None else f"{agent}_{host}.log"
 
     def write(self, rank: int | None, host: str, agent: str, number: int, data: bytes, *, show: bool = True) -> None:
-        """Take whole lines of one output (1: standard output, 2: standard error) of a rank, or of the agent.
-
-        `show`: False: they are for the logs only.
-        """
+        """Take whole lines of an output (1: standard, 2: error) of a rank or agent. Without `show`: for the logs."""
         name = self.log_name(rank, host, agent)
         self.logs.keep(f"{agent}_{host}" if rank is None else str(rank), host, data)
         lines = self._lines(data)

@@ -259,10 +259,7 @@ def request_file(run: Run, pattern: str, request: Mapping[str, object], *, requi
 def _ask_launcher(
     run: Run, number: int, command: str, read_answer: Callable[[], dict[str, Any] | None], patience: float
 ) -> dict[str, Any] | None:
-    """Send the signal that asks, and wait for the answer; None: the run ended before it. Raises DdpkitError.
-
-    `command`: of ddpkit, for errors.
-    """
+    """Send the signal that asks, and wait for the answer; None: the run ended before. Raises DdpkitError."""
     signal_launcher(run, number, command)
     until = time.monotonic() + patience
     while time.monotonic() < until:

@@ -148,10 +148,7 @@ def compose(
 def _with_ras(
     findings: Sequence[hang.Finding], answers: Answers, ranks: Sequence[rank_state.Rank], workdir: str
 ) -> list[hang.Finding]:
-    """Add what NCCL RAS says: the late ranks where torch has no record and stacks show none, and its own problems.
-
-    Several hosts are asked, and may answer the same: equal findings count once. They replace that nothing was found.
-    """
+    """Add what NCCL RAS says: late ranks where records and stacks show none, and its problems, each once."""
     texts = [answer["text"] for answer in answers.ras.values()]
     late: dict[str, hang.Finding] = {}
     if findings[0].kind in (FindingKind.STUCK, FindingKind.NONE):

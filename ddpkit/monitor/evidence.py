@@ -236,9 +236,7 @@ def _problems(report: Sequence[Communicator], ranks: Sequence[Rank]) -> Iterator
     for communicator in report:
         for each in [each for each in communicator if each.problems][:SHOWN]:
             known = of_process.get(each.pid)
-            if known is not None:
-                number: int | None = known.rank
-            else:  # in a communicator of all ranks the numbers are theirs
-                number = each.number if len(communicator) == len(ranks) else None
+            has_all_ranks = len(communicator) == len(ranks)  # then its numbers are those of the ranks
+            number = known.rank if known else each.number if has_all_ranks else None
             words = f"NCCL RAS: {known.who if known else each.who}: {', '.join(each.problems)}"
             yield Finding(FindingKind.RAS, () if number is None else (number,), words)

@@ -97,10 +97,7 @@ def judge(
 
 
 def with_hardware(findings: Sequence[Finding], hardware: Sequence[Finding]) -> list[Finding]:
-    """Add findings about hardware behind those about ranks.
-
-    Where all ranks wait and none is late, a GPU that failed comes before that: it is the cause.
-    """
+    """Add findings about hardware: a GPU that failed before one that all ranks wait, the rest behind all."""
     failed = [finding for finding in hardware if finding.ranks]
     all_wait = next((at for at, each in enumerate(findings) if each.kind is FindingKind.STUCK), len(findings))
     guiltless = [finding for finding in hardware if not finding.ranks]
@@ -114,10 +111,7 @@ def after_timeout(findings: Sequence[Finding], timed_out: Collection[int]) -> li
 
 
 def _with_timeouts(ranks: Sequence[Rank], timed_out: Collection[int]) -> Sequence[Rank]:
-    """Return the ranks, those that timed out as still waiting in their last collective if some rank has not begun it.
-
-    Their own record calls that collective retired.
-    """
+    """Let ranks that timed out wait again in their last collective, if some rank has not begun it: torch retires it."""
 
     def least_begun(key: GroupKey) -> int:
         groups = [_in_group(rank, key) for rank in ranks]
@@ -174,10 +168,7 @@ def _comparable_groups(ranks: Sequence[Rank]) -> list[Group]:
 
 
 def _in_group(rank: Rank, key: GroupKey) -> InGroup | None:
-    """How far a rank is in a group; None: it has no recorder, so nobody knows.
-
-    Where the record holds no collective of the group (any more), torch's count of them is taken.
-    """
+    """How far a rank is in a group, by its record, else by torch's count of collectives; None: it records nothing."""
     if key in rank.groups or not rank.recorded:
         return rank.groups.get(key)
     begun = max(0, rank.counted.get(key.name, 0))
@@ -304,10 +295,7 @@ def _mismatch(group: Group, different: Difference, known: Mapping[int, Rank], wo
 def _judge_stacks(
     ranks: Sequence[Rank], named: set[int], workdir: str, timed_out: Collection[int] = ()
 ) -> list[Finding]:
-    """Judge without records of collectives: who is outside of torch.distributed, while others wait inside.
-
-    Where all are inside: who stands in another place than most, or does not report. `named`: ranks of other findings.
-    """
+    """Judge without records, ranks that no finding has `named`: who is outside of torch.distributed, or apart inside."""
     seen = [rank for rank in ranks if rank.stack and rank.state not in _STOPPED and rank.rank not in named]
     seen = [rank for rank in seen if rank.rank not in timed_out]  # their wait is over: they may be anywhere
     inside = [rank for rank in seen if rank.communicates]

@@ -195,12 +195,11 @@ def _read_collectives(answer: Mapping[str, Any], ahead: float) -> Iterator[Colle
 def waiting(watched: Sequence[Watched], seconds: float) -> dict[int, list[float]]:
     """Return for each rank the share of each part of the time in which it waited for others: by looks, or records.
 
-    `seconds` is all of the time. There are no parts where some rank was hardly looked at. Records count where no rank
-    sends or receives, from the time on when those of all ranks are complete.
+    `seconds` is all of the time. There are no parts where some rank was hardly looked at.
     """
     count = min((min(len(one.looks), len(one.waited)) for one in watched), default=0)
     parts = [*range(count)] if all(max(one.looks, default=0) >= FEW for one in watched) else []
-    if not count or any(one.sends for one in watched):
+    if not count or any(one.sends for one in watched):  # records tell too little
         return {one.rank: [_by_looks(one, part) for part in parts] for one in watched}
     length = seconds / count
     complete_from = max((one.collectives[0].begun for one in watched if one.cut and one.collectives), default=0.0)
@@ -320,10 +319,7 @@ class Chosen(NamedTuple):
 
 
 def choose(shares: Mapping[int, Sequence[float]]) -> Chosen | None:
-    """Return the ranks that wait so much less than all others that chance does not do it; at most half of the ranks.
-
-    None: there are none.
-    """
+    """Return the ranks, at most half, that wait so much less than all others that it is no chance; None: none do."""
     if len(shares) < 2 or min(map(len, shares.values())) < FEW:
         return None
     means = sorted((statistics.fmean(parts), rank) for rank, parts in shares.items())

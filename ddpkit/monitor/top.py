@@ -121,10 +121,7 @@ def compose(
     samples: Mapping[str, Any],
     before: Sequence[Sample] = (),
 ) -> Summary:
-    """Return what `ddpkit top` shows of a sample of all nodes, {"t", "ending", "hosts", "silent"}.
-
-    before: the hosts of an earlier sample, for rates.
-    """
+    """Return what `top` shows of a sample of all nodes. before: the hosts of an earlier sample, for rates."""
     earlier = {sample["host"]: sample for sample in before}
     hosts: list[HostRow] = []
     ranks: list[RankRow] = []
@@ -182,10 +179,7 @@ def _is_used_by(gpu: Gpu, rank: str) -> bool:
 
 
 def _looks(sample: Sample, before: Sample | None) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
-    """Return the two looks between which rates are taken; None: there is one look only.
-
-    A rank that was started again since the first look has no rate.
-    """
+    """Return the two looks between which rates are taken; None: there is one. A rank that restarted has no past."""
     looks = sample["looks"]
     if len(looks) > 1:
         return looks[0], looks[-1]

@@ -82,10 +82,7 @@ class Order:
                 yield from self._start_due()
 
     def on_end(self, replica: Name, *, ok: bool) -> Iterator[Action]:
-        """A replica has ended. `ok`: all its processes with exit code 0.
-
-        The run ends with the last of the roles that end it. Any other replica starts again if it may, or has failed.
-        """
+        """A replica has ended: the run goes on, or ends; or the replica starts again. `ok`: all with exit code 0."""
         role = self._roles[replica.role]
         if self.ending is not None:
             self.phases[replica] = Phase.DONE if ok and role.ends_run else Phase.STOPPED

@@ -60,14 +60,11 @@ def place(
     }
     named = {role.name: role for role in roles}
     users: dict[str, list[tuple[Role, Name]]] = {}
-    for name, of_replica in places.items():
-        for host in dict.fromkeys(of_replica):
+    for name, own in places.items():
+        for host in dict.fromkeys(own):
             users.setdefault(host, []).append((named[name.role], name))
     devices, processors = _part_gpus(users, gpus), _part_cpus(users, cpus)
-    return {
-        name: Place(hosts=of_replica, gpus=devices.get(name), cpus=processors.get(name))
-        for name, of_replica in places.items()
-    }
+    return {name: Place(hosts=own, gpus=devices.get(name), cpus=processors.get(name)) for name, own in places.items()}
 
 
 RanksPerNode = int | tuple[int, ...] | Literal["auto"]  # as in `LaunchSettings.nproc_per_node`

@@ -255,10 +255,7 @@ def check(roles: Sequence[Role], place: str) -> None:
 
 
 def _circle(roles: Sequence[Role]) -> list[str]:
-    """Return roles of which each is after the next, the last one after the first; empty: there are none.
-
-    It searches in depth, without recursion.
-    """
+    """Return roles of which each is after the next, the last one after the first; empty: there are none."""
     after = {role.name: role.after for role in roles}
     done: set[str] = set()  # roles from which no circle is reached
     for first in after:

@@ -79,10 +79,7 @@ def split(text: str) -> tuple[str, tuple[float, ...]]:
 
 
 def find_key(lines: Sequence[Line]) -> Key | None:
-    """Return where the progress stands: a number that grows in the lines of a rank; None: no number does.
-
-    A number that is called a step wins, then the shape with most lines, then one number over an epoch with a step.
-    """
+    """Return where the progress stands: a number that grows in a rank's lines, rather one called a step; None: none."""
     groups: dict[tuple[str, int], list[tuple[float, ...]]] = defaultdict(list)
     for line in lines:
         shape, numbers = split(line.text)

@@ -221,10 +221,7 @@ class Running:
                     owned.remove_directory(str(folder), KIND)
 
     def _carry_out(self, row: Row, *, keep: bool) -> Result:
-        """Carry out a row, unless a reason is against it. Removes its checkpoints where it passed, unless `keep`.
-
-        A directory with foreign files stays.
-        """
+        """Carry out a row, or say why not. Where it passed its directory goes, unless `keep`, or with foreign files."""
         began, self._run_ids = time.monotonic(), []  # `_finish` adds the run of each launch
         folder = self._drill.folder / row.value
         why_not = "" if row is Row.CLEAN else self._why_not_tried(row)
