@@ -184,7 +184,7 @@ class Watched:
         self._has_roles = bool(run.replicas)
 
     def sample(self) -> Shown | None:
-        """Ask each run once. Returns what each answers, by its name; None: the run has ended; empty: no replica runs."""
+        """Ask each run once. Returns its answer by its name; None: the whole run has ended; empty: no replica runs."""
         from ddpkit.run import run_index, status
 
         try:

@@ -97,7 +97,7 @@ def judge(
 
 
 def with_hardware(findings: Sequence[Finding], hardware: Sequence[Finding]) -> list[Finding]:
-    """Add findings about hardware: a GPU that failed before one that all ranks wait, the rest behind all."""
+    """Add findings about hardware behind those about ranks; a GPU that failed before STUCK, whose cause it may be."""
     failed = [finding for finding in hardware if finding.ranks]
     all_wait = next((at for at, each in enumerate(findings) if each.kind is FindingKind.STUCK), len(findings))
     guiltless = [finding for finding in hardware if not finding.ranks]
@@ -295,7 +295,7 @@ def _mismatch(group: Group, different: Difference, known: Mapping[int, Rank], wo
 def _judge_stacks(
     ranks: Sequence[Rank], named: set[int], workdir: str, timed_out: Collection[int] = ()
 ) -> list[Finding]:
-    """Judge without records, ranks that no finding has `named`: who is outside of torch.distributed, or apart inside."""
+    """Judge ranks without records that no finding has `named`: who is outside of torch.distributed, or apart in it."""
     seen = [rank for rank in ranks if rank.stack and rank.state not in _STOPPED and rank.rank not in named]
     seen = [rank for rank in seen if rank.rank not in timed_out]  # their wait is over: they may be anywhere
     inside = [rank for rank in seen if rank.communicates]
