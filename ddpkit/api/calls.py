@@ -312,6 +312,7 @@ def _begin_map(
     trust: str,
     echo: bool,
 ) -> Results:
+    """Part the nodes, and begin the items: each is a launch on one part. The results give the nodes back."""
     from ddpkit.roles.spread import settings_of, spread
 
     if at_once is not None:
@@ -392,6 +393,7 @@ def _settings_for_function(
 def _start_call(
     chosen: config.LaunchSettings, environ: Mapping[str, str], *, trust: str, echo: bool, index: int | None = None
 ) -> _Call:
+    """Launch a function in the background. `index`: of the item of a map; None: a call, which may use a hold."""
     began, notes = time.time(), Notes(echo)
     if index is None:  # the items of a map have their own parts of nodes
         chosen = join_hold(chosen, notes.add)

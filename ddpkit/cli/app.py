@@ -162,6 +162,7 @@ class LeanGroup(typer.core.TyperGroup):
                 formatter.write_dl([(f"{name:<11}", words) for name, words in commands.items()])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find a command by its name. Raises UsageError for another word, with what was probably meant."""
         word = args[0] if args else ""
         if word.startswith("-") or word in self.commands:
             return super().resolve_command(ctx, args)

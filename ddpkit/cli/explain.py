@@ -522,6 +522,8 @@ def _action(result: LogAnalysis, failure: Failure | None) -> dict[str, object]:
 
 
 def _as_dict(result: LogAnalysis, run: Run | None, failure: Failure | None) -> dict[str, Any]:
+    """Return what --json prints. `failure`: the first one by the record of the run."""
+
     def one(match: LogMatch) -> dict[str, Any]:
         return {
             "id": match.id,

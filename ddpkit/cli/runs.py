@@ -102,6 +102,7 @@ def show_status(
 
 
 def _show_status(now: RunStatus, *, as_json: bool, line: bool) -> None:
+    """Print the state of a run and its ranks, or of its replicas. `line`: JSON as one line."""
     from ddpkit.launchers import registry
     from ddpkit.run import replicas, slow_rank, status
     from ddpkit.run.documents import replica_document, run_document
@@ -132,8 +133,7 @@ def _show_status(now: RunStatus, *, as_json: bool, line: bool) -> None:
         *(("attempt", describe_attempt(each)) for each in now.run.attempts),
     ]
     if seen is None and not roles and now.state is RunState.RUNNING and Path(now.run.folder).exists():
-        facts += [("note", "no rank has reported yet")]
-        facts += [("hint", status.command("dump", now.run))]
+        facts += [("note", "no rank has reported yet"), ("hint", status.command("dump", now.run))]
     look.show(Panel(now.state if look.rich_out() else "", f"run {now.run.run_id}: {now.words}", facts))
     if roles:
         _show_roles(roles, now)

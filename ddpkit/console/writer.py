@@ -106,6 +106,7 @@ class Screen:
             self._changed.wait_for(lambda: self._size == 0 and not self._look_is_due, patience)
 
     def _run(self) -> None:
+        """Write what waits, and draw the status lines, for ever: the thread of the screen."""
         while True:
             with self._changed:
                 # Status lines change by themselves, and are not drawn again for every line of many.

@@ -178,6 +178,7 @@ def write(dump: Dump, folder: Path) -> Path:
 
 
 def _write_answers(dump: Dump, path: Path) -> None:
+    """Write the files of a dump beside its summary: see the docstring of this module. Raises OSError."""
     answers = dump.answers
     groups = sorted(answers.stacks.items(), key=lambda row: (len(row[1]), row[1]))
     text = "".join(f"{format_ranks(sorted(ranks))}:\n{stack}\n" for stack, ranks in groups)

@@ -529,6 +529,7 @@ class MonitorServer:
         self._hangs = False
 
     def _report_hang(self, result: Dump, folder: str) -> None:
+        """Note a hang and its findings; with `hang_action = "end"` fail the run, by the rank of the first finding."""
         assert self._watch is not None
         still = time.monotonic() - self._watch.progress
         self._launcher.note(f"this run hangs: no progress for {still:.0f} s; dump: {folder}")

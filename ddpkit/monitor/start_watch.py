@@ -140,6 +140,7 @@ class LineSearch:
             self.close()
 
     def _take(self) -> None:
+        """Take the result of the search, if it is there; or the reason why the process has ended."""
         process = self._process
         assert process is not None
         assert process.stdout is not None
@@ -153,6 +154,7 @@ class LineSearch:
         self.found = answer == b"1\n"
 
     def _send(self) -> None:
+        """Give lines that wait to the process, which is started for the first of them."""
         lines = [self._lines.popleft()]
         size = len(lines[0])
         while self._lines and size < BATCH:

@@ -183,6 +183,7 @@ class _Table:
         return tuple(words)
 
     def ready(self) -> Ready | None:
+        """Return how a replica shows that it is ready; None: by the start of its processes."""
         timeout = self._seconds("ready_timeout") if "ready_timeout" in self._table else READY_TIMEOUT
         if "ready" not in self._table:
             if "ready_timeout" in self._table:

@@ -420,6 +420,7 @@ class Running:
         return rows.judge_disk(self._pace, trial, self._resume(Row.DISK, folder))
 
     def _slow_row(self, folder: Path) -> Judged:
+        """Slow the last rank down, and watch all ranks for a slow one meanwhile."""
         rank = self._ranks - 1
         with self._launch(Row.SLOW, folder, more=("--observe=stacks",)) as launch:
             with self._injected(launch, [rank], "slow", str(SLOWED)) as injected:
@@ -444,6 +445,7 @@ class Running:
         return rows.judge_node(self._pace, trial) if injected else not_tried(trial.problem)
 
     def _resume_row(self, folder: Path) -> Judged:
+        """End a launch at the moment of the drill, its resume after some steps; a second resume goes to the end."""
         with self._launch(Row.RESUME, folder) as launch:
             if not self._reach_moment(launch):
                 return not_tried(TOO_SHORT)
