@@ -140,14 +140,8 @@ def _entry_as_dict(entry: Entry) -> dict[str, str]:
 def _describe(entry: Entry) -> Iterator[str]:
     shown = _entry_as_dict(entry)
     yield f"{entry.id}: {entry.title}"
-    labels = {
-        "category": "category",
-        "cause": "cause",
-        "probe": "check",
-        "fix": "hint",
-        "link": "more",
-        "origin": "from",
-    }
+    labels = {"category": "category", "cause": "cause", "probe": "check"}
+    labels |= {"fix": "hint", "link": "more", "origin": "from"}
     yield from (f"{label}: {shown[name]}" for name, label in labels.items() if shown[name])
 
 
