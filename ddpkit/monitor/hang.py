@@ -295,7 +295,7 @@ def _mismatch(group: Group, different: Difference, known: Mapping[int, Rank], wo
 def _judge_stacks(
     ranks: Sequence[Rank], named: set[int], workdir: str, timed_out: Collection[int] = ()
 ) -> list[Finding]:
-    """Judge ranks without records that no finding has `named`: who is outside of torch.distributed, or apart in it."""
+    """Judge by stacks the ranks that no finding has `named`: who is outside of torch.distributed, or apart in it."""
     seen = [rank for rank in ranks if rank.stack and rank.state not in _STOPPED and rank.rank not in named]
     seen = [rank for rank in seen if rank.rank not in timed_out]  # their wait is over: they may be anywhere
     inside = [rank for rank in seen if rank.communicates]

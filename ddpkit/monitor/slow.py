@@ -324,7 +324,7 @@ def choose(shares: Mapping[int, Sequence[float]]) -> Chosen | None:
         return None
     means = sorted((statistics.fmean(parts), rank) for rank, parts in shares.items())
     gaps = [(means[index][0] - means[index - 1][0], index) for index in range(1, len(means) // 2 + 1)]
-    gap, index = max(gaps)  # the ranks before this index are those on the near side of the widest gap
+    gap, index = max(gaps)  # the widest gap: ranks before this index wait less than all others
     below, above = shares[means[index - 1][1]], shares[means[index][1]]
     differences = [more - less for less, more in zip(below, above, strict=True)]
     error = statistics.stdev(differences) / len(differences) ** 0.5
