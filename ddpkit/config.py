@@ -157,8 +157,9 @@ def _parse_nproc(value: object, label: Label) -> int | tuple[int, ...] | Literal
 
 
 def _parse_nnodes(value: object, label: Label) -> int | tuple[int, int] | None:
-    """Parse the number of nodes, or MIN:MAX for a run that continues while MIN of them are left."""
-    least, colon, most = ":".join(map(str, value if isinstance(value, tuple) else (value,))).partition(":")
+    """Parse the number of nodes, or MIN:MAX, also as a pair, for a run that continues while MIN of them are left."""
+    text = ":".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    least, colon, most = text.partition(":")
     hint = "add -N 1" if label.flag else None
     of_sbatch = re.fullmatch(r"(\d+)-(\d+)", least)
     if of_sbatch and label.flag:
@@ -631,8 +632,8 @@ class LaunchSettings:
     def directory_of(self, name: SourcedName) -> str:
         """The directory to which relative paths in a setting are relative: that of its file, else the current one."""
         source = self.source(name)
-        other = source in (*get_args(Caller), "default") or source.startswith("DDPKIT_")
-        return str(Path.cwd() if other else Path(self.file).parent)
+        is_of_file = source not in (*get_args(Caller), "default") and not source.startswith("DDPKIT_")
+        return str(Path(self.file).parent if is_of_file else Path.cwd())
 
     def rows(self) -> list[tuple[str, object, str]]:
         """List (name, value as JSON, source) of every setting, for people. None: not set."""
@@ -726,7 +727,7 @@ def collect_settings(
     `roles`: another file, with roles and perhaps settings, which win over those of `ddpkit.toml`.
     """
     file = read_file(folder)
-    layers = [(file.values, file.name)]
+    layers = [(file.values, file.name)]  # values and their source; the last layer wins
     chosen = profile or environ.get("DDPKIT_PROFILE") or file.profile
     if chosen is not None:
         layers.append((_profile(file, chosen), f"profile {chosen} ({file.name})"))
@@ -744,8 +745,8 @@ def collect_settings(
         more = _read_roles(folder / roles, folder)
         layers.append((more.values, more.name))
         file = replace(more, groups={**file.groups, **more.groups}, host={**file.host, **more.host})
-    programs = file.roles or any("script" in layer for layer, _ in layers)
-    if file.path and file.path.parent != folder and programs:
+    file_has_program = file.roles or any("script" in layer for layer, _ in layers)
+    if file_has_program and file.path and file.path.parent != folder:  # it runs beside its file
         layers.insert(0, ({"workdir": str(file.path.parent)}, f"directory of {file.name}"))
     layers.append((_read_variables(environ), _VARIABLES))
     layers.append((given, source))
@@ -781,9 +782,10 @@ def _merged(layers: Iterable[tuple[Mapping[str, object], str]]) -> tuple[dict[st
     values: dict[str, Any] = {}  # each comes from the parser of its own field
     sources: dict[str, str] = {}
     for layer, origin in layers:
-        for name in _excluded(layer):
+        for name in _excluded(layer):  # `hosts`, or `options.nodelist`
             table, _, key = name.rpartition(".")
-            (values.get(table, {}) if table else values).pop(key, None)
+            among = values.get(table, {}) if table else values
+            among.pop(key, None)
             sources.pop(name, None)
         for name, parsed in layer.items():
             if isinstance(parsed, dict):  # merged key by key
@@ -797,7 +799,7 @@ def _merged(layers: Iterable[tuple[Mapping[str, object], str]]) -> tuple[dict[st
 
 
 def _excluded(layer: Mapping[str, object]) -> set[str]:
-    """Return the settings of earlier layers that have no effect beside those of this one."""
+    """Return the settings of earlier layers that say the same as one of this layer in another way: `_EXCLUSIVE`."""
     names = {name for name, value in layer.items() if value}
     for table in _TABLES:
         keys = layer.get(table)
@@ -858,6 +860,7 @@ def find_python(own: str, environ: Mapping[str, str], has_torch: Callable[[str],
 
 
 def _has_torch(python: str) -> bool:
+    """Tell whether a Python has torch, without importing it."""
     if python == sys.executable:
         try:
             return importlib.util.find_spec("torch") is not None
@@ -873,15 +876,18 @@ def _has_torch(python: str) -> bool:
 
 
 def _profile(file: SettingsFile, chosen: str) -> Mapping[str, object]:
-    if chosen not in file.profiles:
-        if not file.name:
-            raise UsageError(f"profile {chosen!r} not found: this project has no {FILE}", "ddpkit init")
-        known = f"its profiles are {', '.join(sorted(file.profiles))}"
-        none = f"define it in {file.name}, as a table [profiles.{chosen}]"
-        what = f"profile {chosen!r} not found in {file.name}"
-        meant = similar(chosen, file.profiles)
-        raise UsageError(what, f"add --profile {meant}" if meant else known if file.profiles else none)
-    return file.profiles[chosen]
+    """Return the settings of a profile. Raises UsageError, with the profiles that there are."""
+    if chosen in file.profiles:
+        return file.profiles[chosen]
+    if not file.name:
+        raise UsageError(f"profile {chosen!r} not found: this project has no {FILE}", "ddpkit init")
+    if meant := similar(chosen, file.profiles):
+        hint = f"add --profile {meant}"
+    elif file.profiles:
+        hint = f"its profiles are {', '.join(sorted(file.profiles))}"
+    else:
+        hint = f"define it in {file.name}, as a table [profiles.{chosen}]"
+    raise UsageError(f"profile {chosen!r} not found in {file.name}", hint)
 
 
 def _parse(name: str, value: object, place: str, *, flags: bool = False) -> object:
@@ -917,8 +923,10 @@ def unknown_variables(environ: Mapping[str, str]) -> list[str]:
 
 
 def _meant(variable: str, known: Sequence[str]) -> str:
-    if variable in map(_variable, _TABLES):
-        return f"{variable.removeprefix('DDPKIT_').lower()} has no variable; use {_TABLES[variable[7:].lower()]}"
+    """Return what was probably meant by a variable that ddpkit does not know."""
+    for name, flag in _TABLES.items():
+        if variable == _variable(name):
+            return f"{name} has no variable; use {flag}"
     prefix = len("DDPKIT_")
     meant = _similar(variable[prefix:], [name[prefix:] for name in known])
     return (meant or "ddpkit launch --explain lists the settings").replace("mean '", "mean 'DDPKIT_")
@@ -967,8 +975,8 @@ def find_file(folder: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:
     # Its real path, as `Path.cwd` has it. Path.home() fails without a home directory.
     home = os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111
     for directory in (folder, *folder.parents):
-        closed = os.path.realpath(directory) in (home, "/") or not os.access(directory, os.X_OK)
-        if directory != folder and (closed or directory.stat().st_mode & 0o002):
+        is_outside = os.path.realpath(directory) in (home, "/") or not os.access(directory, os.X_OK)
+        if directory != folder and (is_outside or directory.stat().st_mode & 0o002):
             return
         yield directory / FILE, ()
         yield directory / "pyproject.toml", ("tool", "ddpkit")
@@ -989,7 +997,7 @@ def read_file(folder: Path) -> SettingsFile:
         try:
             table = _parse_toml(text, content)
         except UsageError:
-            if untrusted:
+            if untrusted:  # a stranger's pyproject.toml, perhaps without our table
                 continue
             raise
         for key in keys:
@@ -1047,7 +1055,7 @@ def _parse_toml(text: _Text, content: str) -> dict[str, object]:
 
 
 def _invalid_toml(text: _Text, error: str) -> UsageError:
-    """Name and show the line."""
+    """Return the error for a file, with the line; the value of a variable is left out of it."""
     at = re.search(r" \(at line (\d+), column (\d+)\)$", error)
     if at is None:
         return UsageError(f"{text.name}: invalid TOML: {error}")

@@ -93,15 +93,16 @@ def write_atomically(
 
 
 def remove_as_seen(
-    folder: Path, kind: str, seen: os.stat_result, others: Callable[[Path], list[str]], known: Collection[str]
+    folder: Path, kind: str, seen: os.stat_result, foreign_files: Callable[[Path], list[str]], known: Collection[str]
 ) -> None:
-    """Remove a directory of ddpkit's of which the user saw what else is in it. Raises OSError for another directory.
+    """Remove a directory of ddpkit's with the foreign files in it that the user was told of. Raises OSError.
 
-    others: names what is not ddpkit's in it. known: what the user saw of that; more of it raises as well.
+    seen: the directory as it was then; another one with its name raises. foreign_files: names what is not ddpkit's in
+    a directory. known: the names of which the user was told; a further one raises.
     """
-    came = [name for name in others(folder) if name not in known]
-    if came and os.path.samestat(folder.lstat(), seen):  # `remove_directory` refuses another one
-        raise OSError(errno.EEXIST, "it came after the question", str(folder / came[0]))
+    new = [name for name in foreign_files(folder) if name not in known]
+    if new and os.path.samestat(folder.lstat(), seen):  # `remove_directory` refuses another directory
+        raise OSError(errno.EEXIST, "it came after the question", str(folder / new[0]))
     remove_directory(str(folder), kind, seen)
 
 
@@ -189,19 +190,19 @@ class TrustProblem(NamedTuple):
 
 
 def read_trusted(path: Path, *, pipes: bool = False) -> tuple[str, TrustProblem | None]:
-    """Read a file and the reason not to obey it; None: it may be obeyed. `pipes`: it may be `<(...)` or /dev/stdin.
+    """Return a file's text, and the reason not to obey it; None: it may be obeyed. `pipes`: also `<(...)`, /dev/stdin.
 
     The name is opened once, so that the file that was checked is the one that was read. Raises OSError and
     UnicodeDecodeError.
     """
-    piped = pipes and str(path).startswith(("/dev/fd/", "/dev/stdin", "/proc/self/fd/"))
-    problem = None if piped else _check_links(path)
-    wait = pipes and path.is_fifo()  # for its writer, which may never come to a pipe of another user
-    if wait and not piped:
+    is_our_pipe = pipes and str(path).startswith(("/dev/fd/", "/dev/stdin", "/proc/self/fd/"))
+    problem = None if is_our_pipe else _check_links(path)
+    waits = pipes and path.is_fifo()  # for its writer, which may never come to a pipe of another user
+    if waits and not is_our_pipe:
         problem = problem or _check_owner(path, path.stat())
         if problem:
             return "", problem
-    with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if wait else os.O_NONBLOCK)), "rb") as file:
+    with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if waits else os.O_NONBLOCK)), "rb") as file:
         facts = os.fstat(file.fileno())
         if not stat.S_ISREG(facts.st_mode) and not pipes:
             raise OSError(errno.EINVAL, "not a regular file", str(path))
@@ -220,11 +221,11 @@ def _check(path: Path, facts: os.stat_result, file: int) -> TrustProblem | None:
     if stat.S_ISCHR(facts.st_mode):
         return None  # a terminal
     problem = _check_owner(path, facts)
-    others = facts.st_mode & stat.S_IWOTH
-    group = facts.st_mode & stat.S_IWGRP and not is_private_group(facts, file)
-    if problem or not stat.S_ISREG(facts.st_mode) or not (others or group):
+    all_can_write = facts.st_mode & stat.S_IWOTH
+    group_can_write = facts.st_mode & stat.S_IWGRP and not is_private_group(facts, file)
+    if problem or not stat.S_ISREG(facts.st_mode) or not (all_can_write or group_can_write):
         return problem
-    who = "every user" if others else group_name(facts.st_gid)
+    who = "every user" if all_can_write else group_name(facts.st_gid)
     name = shlex.quote(str(path))
     own = facts.st_uid == os.geteuid()
     fix = f"ls -l {name}" + (", and take the right to write to it from others" if own else "")

@@ -61,8 +61,8 @@ def run_command(argv: Sequence[str], env: Mapping[str, str] | None = None, timeo
     except OSError as problem:
         path = (os.environ if env is None else env).get("PATH")
         # As in `child.is_absent`: the error may be that of a directory in PATH which is closed to this user.
-        hidden = isinstance(problem, PermissionError) and "/" not in argv[0]
-        if isinstance(problem, FileNotFoundError) or (hidden and shutil.which(argv[0], os.F_OK, path) is None):
+        may_be_absent = isinstance(problem, PermissionError) and "/" not in argv[0]
+        if isinstance(problem, FileNotFoundError) or (may_be_absent and shutil.which(argv[0], os.F_OK, path) is None):
             error = f"{argv[0]} not found on {os.uname().nodename}"
             return Reply(exit_code=NOT_RUN, error=error, missing=True)
         return Reply(exit_code=NOT_RUN, error=f"{argv[0]}: {problem.strerror}")
@@ -192,6 +192,8 @@ HERE: Machine = ThisMachine()
 
 
 class _LocalStream:
+    """A program on this machine: see `Stream`."""
+
     def __init__(self, argv: Sequence[str], env: Mapping[str, str]) -> None:
         self._process = subprocess.Popen(
             argv,
@@ -325,7 +327,7 @@ class Poller:
         """
         self._place, self._period, self._clock = place, period, clock
         self.phase = Phase.QUEUED
-        self._asked = clock.now() if submitted else -inf  # when its last query was
+        self._queried = clock.now() if submitted else -inf  # when its last query was
         self._pause = _PAUSES[Phase.QUEUED][0] if submitted else 0.0
 
     def enter(self, phase: Phase) -> None:
@@ -339,7 +341,7 @@ class Poller:
     def count(self) -> None:
         """Count a query that was made without a turn."""
         with self._clock.lock:
-            self._clock.last[self._place] = self._asked = self._clock.now()
+            self._clock.last[self._place] = self._queried = self._clock.now()
 
     def take_turn(self) -> bool:
         """Tell whether a query is due. If so, it counts as done."""
@@ -347,9 +349,9 @@ class Poller:
         with clock.lock:
             now = clock.now()
             clock.waiting[self] = now
-            if now < self._asked + self._pause or not self._is_free(now):
+            if now < self._queried + self._pause or not self._is_free(now):
                 return False
-            clock.last[key] = self._asked = now
+            clock.last[key] = self._queried = now
             del clock.waiting[self]
         first, growth = _PAUSES[self.phase]
         self._pause = min(max(first, self._pause * growth), self._period)
@@ -363,7 +365,8 @@ class Poller:
         if now < clock.last.get(self._place, -inf) + self._pause:
             return False
         others = [each for each, seen in clock.waiting.items() if seen > now - LOOKED and each._place == self._place]
-        return all(each._asked >= self._asked for each in others if now >= each._asked + each._pause)
+        due = [each for each in others if now >= each._queried + each._pause]
+        return all(each._queried >= self._queried for each in due)
 
     def close(self) -> None:
         with self._clock.lock:

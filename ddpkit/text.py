@@ -45,7 +45,7 @@ def one_line(value: object, most: int = LONGEST) -> str:
 def coloured(line: bytes) -> bytes:
     """Return a line of a rank for a terminal: with its colours, which end with it, and without all other controls.
 
-    Backspaces have done what they do. Bytes that are no UTF-8 stay, but those that some terminals take for controls.
+    Backspaces are carried out. Bytes that are no UTF-8 stay, but those that some terminals take for controls.
     """
     if line.isascii() and line.replace(b"\t", b" ").decode("ascii").isprintable():
         return line
@@ -72,6 +72,7 @@ def _kept_in_colours(char: str) -> str:
 
 
 def _gone_back(text: str) -> str:
+    """Return what a terminal shows of a text with backspaces: what follows one stands in the place before it."""
     shown: list[str] = []
     at = 0
     for char in text:
@@ -136,6 +137,7 @@ _NUMBERED = re.compile(r"(.*?)([0-9]{0,15})([^0-9]*)", re.DOTALL)
 
 
 def _folded(before: str, width: int, after: str, numbers: list[int]) -> str:
+    """Write hosts as `node[01-16]`. `width`: digits of a padded number; 0: not padded; -1: a name without a number."""
     if width < 0:  # it has no number
         return f"{before}{after}"
     words = re.sub("[0-9]+", lambda number: number[0].zfill(width), format_ranges(numbers).replace(", ", ","))

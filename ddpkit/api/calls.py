@@ -68,19 +68,19 @@ def call(
 
 
 class _Call:
-    """A call that runs."""
+    """A call that runs. `carrier`: the run as ddpkit carries it out, which has the values of the ranks."""
 
-    def __init__(self, run: Run, of_function: FunctionRun, *, trust: bool) -> None:
-        self.run, self._of_function, self._trust = run, of_function, trust
+    def __init__(self, run: Run, carrier: FunctionRun, *, trust: bool) -> None:
+        self.run, self._carrier, self._trust = run, carrier, trust
 
     def result(self) -> list[Any]:
         """Wait for the end, and return the value of each rank. Raises RankError, RunFailedError."""
         outcome = self.run.wait()
         if outcome.failure is not None and outcome.failure.rank is not None:
-            raise self._of_function.failure(outcome.failure, outcome.verdict or "")
+            raise self._carrier.failure(outcome.failure, outcome.verdict or "")
         if not outcome.ok:
             raise RunFailedError(outcome)
-        return self._of_function.results(trust=self._trust)
+        return self._carrier.results(trust=self._trust)
 
     def stop(self) -> None:
         """End the ranks, unless they have ended. Says so where they do not: whoever is interrupted gets no error."""
@@ -103,7 +103,7 @@ class aio:  # noqa: N801  (a namespace, as a module)
     async def call(function: Callable[..., _T], /, *args: Any, **keywords: Any) -> list[_T]:
         """Call a function in every rank, as `ddpkit.call`."""
         options = {name: keywords.pop(name, default) for name, default in _OPTIONS.items()}
-        started = await _begun(lambda: _begin_call(function, args, keywords, **options), _Call.stop)
+        started = await _begin_in_thread(lambda: _begin_call(function, args, keywords, **options), _Call.stop)
         try:
             return await _in_thread(started.result)
         except BaseException:
@@ -117,7 +117,7 @@ class aio:  # noqa: N801  (a namespace, as a module)
         """Call a function for each item, as `ddpkit.map`."""
         import asyncio
 
-        results = await _begun(lambda: map(function, items, **keywords), Results.close)
+        results = await _begin_in_thread(lambda: map(function, items, **keywords), Results.close)
         try:
             for future in results.futures:
                 try:
@@ -133,7 +133,7 @@ class aio:  # noqa: N801  (a namespace, as a module)
 _OPTIONS: Mapping[str, Any] = {"trust": "", "profile": None, "echo": False}  # of `call`
 
 
-async def _begun(begin: Callable[[], _T], end: Callable[[_T], None]) -> _T:
+async def _begin_in_thread(begin: Callable[[], _T], end: Callable[[_T], None]) -> _T:
     """Begin something in a thread. A task that is cancelled meanwhile waits until it has begun, and ends it."""
     import asyncio
 
@@ -185,14 +185,15 @@ class Results(Iterator[Any]):
         self.futures: list[Future[list[Any]]] = [Future() for _ in range(number)]
         self.return_exceptions = False
         self._begin, self._held = begin, held
-        self._waiting, self._next = iter(range(number)), 0
+        self._waiting = iter(range(number))  # indexes of items that have not begun
+        self._next = 0  # index of the result that `next` returns
         self._running: set[_Call] = set()
         self._lock, self._closed = threading.Lock(), False
         self._threads = [
             threading.Thread(target=self._work, args=(part,), name=f"ddpkit map {n}", daemon=True)
             for n, part in enumerate(parts[: max(1, number)])
         ]
-        self._working = len(self._threads)
+        self._working = len(self._threads)  # the last to end gives the nodes back
         for thread in self._threads:
             thread.start()
 
@@ -212,6 +213,7 @@ class Results(Iterator[Any]):
             self._held.close()
 
     def _carry_out(self, index: int, part: Part) -> None:
+        """Call the function for one item, and set its future. One that begins while all are ended is ended too."""
         try:
             started = self._begin(index, part)
         except BaseException as error:
@@ -224,7 +226,7 @@ class Results(Iterator[Any]):
             if closed:
                 started.stop()
             value = started.result()
-        except BaseException as error:  # for the one who reads the result
+        except BaseException as error:  # raised where the result is read
             self.futures[index].set_exception(error)
         else:
             self.futures[index].set_result(value)
@@ -310,11 +312,12 @@ def _begin_map(
     trust: str,
     echo: bool,
 ) -> Results:
+    """Part the nodes, and begin the items: each is a launch on one part. The results give the nodes back."""
     from ddpkit.roles.spread import settings_of, spread
 
     if at_once is not None:
         config.whole(at_once, "at_once=")
-    chosen = _of_function(settings_from("-c", ["pass"], profile, given), function, b"")
+    chosen = _settings_for_function(settings_from("-c", ["pass"], profile, given), function, b"")
     packed = [pack(function, (item,), {}, trust=trust, workdir=chosen.workdir) for item in items]
     environ = dict(os.environ)
     with ExitStack() as stack:
@@ -343,7 +346,7 @@ def _begin_call(
     chosen = settings_from("-c", ["pass"], profile, cast("config.LaunchKeywords", given))
     own = {name: value for name, value in keywords.items() if name not in given}
     packed = pack(function, args, own, trust=trust, workdir=chosen.workdir)
-    return _start_call(_of_function(chosen, function, packed), os.environ, trust=trust, echo=echo)
+    return _start_call(_settings_for_function(chosen, function, packed), os.environ, trust=trust, echo=echo)
 
 
 def _split_keywords(
@@ -379,7 +382,7 @@ def _split_keywords(
     return given
 
 
-def _of_function(
+def _settings_for_function(
     chosen: config.LaunchSettings, function: Callable[..., object], packed: bytes
 ) -> config.LaunchSettings:
     """Return the settings of a launch of a function."""
@@ -390,6 +393,7 @@ def _of_function(
 def _start_call(
     chosen: config.LaunchSettings, environ: Mapping[str, str], *, trust: str, echo: bool, index: int | None = None
 ) -> _Call:
+    """Launch a function in the background. `index`: of the item of a map; None: a call, which may use a hold."""
     began, notes = time.time(), Notes(echo)
     if index is None:  # the items of a map have their own parts of nodes
         chosen = join_hold(chosen, notes.add)

@@ -138,12 +138,14 @@ def hint_in_keywords(hint: str) -> str:
 
 
 def _argument(match: re.Match[str]) -> str:
+    """Write a flag and its value as a keyword: `--no-hold` is `hold=False`, `-o time=9` is `options={"time": "9"}`."""
     flag, text = match.groups()
-    name, no = _name(flag.replace("--no-", "--")), flag.startswith("--no-")
+    name, negated = _name(flag.replace("--no-", "--")), flag.startswith("--no-")
     key, equals, inner = (text or "").partition("=")
     if flag in ("-o", "--env") and equals:
         return f"{name}={json.dumps({key: inner})}"
-    value = str(not no) if text is None else text if re.fullmatch(r"[\d.]+", text) else json.dumps(text)
+    is_number = text is not None and re.fullmatch(r"[\d.]+", text)
+    value = str(not negated) if text is None else text if is_number else json.dumps(text)
     return f"{name}={value}" if _is_known(name) else f'options={{"{name}": {value}}}'
 
 

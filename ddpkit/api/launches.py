@@ -70,8 +70,8 @@ def launch(
             from ddpkit.roles.run import RolesRun
 
             prepared = connections.enter_context(prepare_roles(chosen, os.environ, notes.add))
-            of_roles = RolesRun(prepared, began=began, in_program=True)
-            return Run(of_roles.record, BackgroundRun(of_roles, chosen, connections.pop_all(), echo=echo))
+            whole = RolesRun(prepared, began=began, in_program=True)
+            return Run(whole.record, BackgroundRun(whole, chosen, connections.pop_all(), echo=echo))
         chosen = join_hold(chosen, notes.add)
         ready = connections.enter_context(prepare.prepare(chosen, os.environ, notes.add, notes.add_copy))
         if detach and ready.plan.batch is None:
@@ -197,11 +197,11 @@ def _command_line(
     variables: dict[str, str] = {}
     hosts: Sequence[str] = ()
     values: dict[str, object] = {name: value for name, value in given.items() if value is not None}
-    in_file = {
+    without_flag = {
         name: values.pop(name) for name in [*values] if name in config.SETTINGS and not config.SETTINGS[name].flag
     }
-    in_file |= {} if roles is None else {"roles": roles}
-    words += ["--settings-as-json", json.dumps(in_file, default=str)] if in_file else []
+    without_flag |= {} if roles is None else {"roles": roles}
+    words += ["--settings-as-json", json.dumps(without_flag, default=str)] if without_flag else []
     for name, value in values.items():
         flag = f"--{name.replace('_', '-')}"
         if name == "options" and isinstance(value, Mapping):

@@ -162,17 +162,18 @@ class LeanGroup(typer.core.TyperGroup):
                 formatter.write_dl([(f"{name:<11}", words) for name, words in commands.items()])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find a command by its name. Raises UsageError for another word, with what was probably meant."""
         word = args[0] if args else ""
         if word.startswith("-") or word in self.commands:
             return super().resolve_command(ctx, args)
         from ddpkit.launchers.shell import quote
 
-        meant = _MEANT.get(word) or ("" if word.endswith(".py") else similar(word, [*_MODULES, "--version"]) or "")
         if word.endswith(".py"):
-            known = Path(word).is_file()
-            meant = (
-                f"launch {quote(word if known else similar(word, [path.name for path in Path().glob('*.py')]) or word)}"
-            )
+            here = [path.name for path in Path().glob("*.py")]
+            script = word if Path(word).is_file() else similar(word, here) or word
+            meant = f"launch {quote(script)}"
+        else:
+            meant = _MEANT.get(word) or similar(word, [*_MODULES, "--version"]) or ""
         # The options of scancel and kill are not those of stop.
         keep = [each for each in args[1:] if meant.startswith("launch") or not each.startswith("-")]
         if meant.startswith(("launch", "stop")) and keep:
@@ -213,6 +214,7 @@ def run(argv: list[str]) -> int:
 
 
 def _run_to_its_end(argv: list[str]) -> int:
+    """Run one command line, and report every error: ddpkit's own with a hint, a defect with its traceback."""
     state.connect = _login_host
     try:
         code = _run(argv)
@@ -255,6 +257,7 @@ def redirect_to_devnull(*outputs: int) -> None:
 
 
 def _explain(error: DdpkitError, line: Line | None = None) -> int:
+    """Print an error and its hint. `line`: hints are written as this whole command line. Returns the exit code."""
     # The message can list problems, each with its hint.
     message = re.sub("(?m)(?<=^    hint: ).*", lambda hint: hint_for(hint[0], line), error.message)
     error.rephrase(message, error.hint and hint_for(error.hint, line))  # which masks what was typed
@@ -270,23 +273,24 @@ def hint_for(hint: str, line: Line | None) -> str:
 
 
 def _run(argv: list[str]) -> int:
+    """Run one command line. Returns the exit code, after an error of ddpkit or Click with its text."""
     # Everything after the first `--` belongs to the script, in commands that have one. Typer would remove the `--`.
-    scripted = "--" in argv and argv[0] in (*_LAUNCHES, "shell")
-    end = argv.index("--") if scripted else len(argv)
-    line, read = Line(argv[:end], argv[end + 1 :] if scripted else None), False
+    has_script = "--" in argv and argv[0] in (*_LAUNCHES, "shell")
+    end = argv.index("--") if has_script else len(argv)
+    line, is_translated = Line(argv[:end], argv[end + 1 :] if has_script else None), False
     try:
         if line.words[:1] == ["help"]:
             line = Line([*line.words[1:2], "--help"], None)
         group = program(*line.words[:1])
         if line.command in _LAUNCHES and line.words[1:] not in (["--help"], ["-h"]):
             line.options = _Options(group)[line.command]
-            line, read = _translate(line, group), True
+            line, is_translated = _translate(line, group), True
         with group.make_context("ddpkit", [*line.words] or ["--help"], obj=line) as context:
             group.invoke(context)
     except DdpkitError as error:
-        # An error of the reader has a whole command already.
-        changes = read or (error.hint or "").startswith(("add ", "remove "))
-        return _explain(error, line if changes else None)
+        # An error of the translation has a whole command already.
+        is_change = is_translated or (error.hint or "").startswith(("add ", "remove "))
+        return _explain(error, line if is_change else None)
     except typer.Exit as end:
         return end.exit_code
     except SystemExit as end:

@@ -116,7 +116,7 @@ def _place(run: str | None, rank: str, role: str | None, command: str, *, dry: b
 
     if not rank.isdecimal() or len(rank) > 9:
         raise UsageError(f"--rank {rank}: not a number", f"ddpkit {command} --rank 0")
-    chosen = runs.asked(runs.choose(run, f"ddpkit {command} {{}}"), role, command)
+    chosen = runs.runs_to_ask(runs.choose(run, f"ddpkit {command} {{}}"), role, command)
     if len(chosen) > 1:
         name = chosen[0][0]
         raise UsageError(f"{len(chosen)} replicas of run {chosen[0][1].run_id} run", f"add --role {name}")

@@ -96,8 +96,9 @@ def hosts(ctx: typer.Context) -> list[str]:
 
     # bash gives the pieces of `me@node` and `KEY=VALUE` as words of their own.
     pieces = os.environ.get("COMP_WORDS", "").split("\n")
-    given = ctx.params.get("hosts") or ()
-    if pieces[-2:-1] in (["@"], ["="], [":"]) or any(word.endswith(".py") or "/" in word for word in given):
+    is_end_of_word = pieces[-2:-1] in (["@"], ["="], [":"])
+    is_of_script = any(word.endswith(".py") or "/" in word for word in ctx.params.get("hosts") or ())
+    if is_end_of_word or is_of_script:
         return []
     settings = _settings(ctx)
     if not transport_class(registry.load(ctx.params.get("backend") or settings.backend)).names_nodes:

@@ -118,7 +118,7 @@ def _run(asked: Drill, report: str | None, *, keep: bool, as_json: bool) -> int:
     running = run.Running(asked, line.say if line.shown else note)
     try:
         running.run(keep=keep)
-    finally:  # also of a drill that a signal ends: what it found, and what it leaves
+    finally:  # a drill that a signal ends also shows what it found, and what it leaves
         line.clear()
         code = _end(asked, running.results, report, as_json=as_json)
     return code
@@ -160,13 +160,13 @@ def _check(asked: Drill, settings: LaunchSettings, report: str | None) -> None:
 
 
 def _remove(folder: Path, *, yes: bool, dry_run: bool, as_json: bool) -> None:
-    from ddpkit.cli.runs import ask_for_others
+    from ddpkit.cli.runs import confirm_foreign_files
     from ddpkit.monitor.drill import run
 
-    seen, others = run.check_removable(folder)
-    ask_for_others({str(folder): others}, yes=yes, dry_run=dry_run)
+    identity, foreign = run.check_removable(folder)
+    confirm_foreign_files({str(folder): foreign}, yes=yes, dry_run=dry_run)
     if not dry_run:
-        run.remove_folder(folder, seen, others)
+        run.remove_folder(folder, identity, foreign)
     if as_json:
         print_json("drill", {"ok": True, "rows": [], "folder": None, "dry_run": dry_run, "removed": str(folder)})
     else:
@@ -179,8 +179,8 @@ def _end(asked: Drill, results: Sequence[Result], report: str | None, *, as_json
     from ddpkit.monitor.drill.rows import State
 
     states = [result.state for result in results]
-    whole = len(results) == len(asked.faults)
-    ok = whole and State.PASS in states and State.FAIL not in states
+    complete = len(results) == len(asked.faults)  # no signal has ended it
+    ok = complete and State.PASS in states and State.FAIL not in states
     rows = [
         (
             result.row.value,
@@ -196,19 +196,19 @@ def _end(asked: Drill, results: Sequence[Result], report: str | None, *, as_json
         print_json("drill", {"ok": ok, "rows": [_document(each) for each in results], "folder": kept})
     elif rows:
         look.table(_HEAD, rows)
-    if report is not None and whole:
+    if report is not None and complete:
         title = f"Drill of `{join(asked.script)}`\n\n"
         look.write_output(
             "--report", Path(report), title + "\n".join(look.plain_table(_HEAD, rows)) + "\n", force=False
         )
     if kept:
-        from ddpkit.cli.runs import name_others
+        from ddpkit.cli.runs import name_foreign_files
         from ddpkit.monitor.drill import run
 
         if any(result.folder for result in results):
             note(f"the checkpoints that stay are in {kept}/")
         with suppress(OSError):
-            name_others({kept: run.others(asked.folder)})
+            name_foreign_files({kept: run.foreign_files(asked.folder)})
         note(f"hint: ddpkit drill --remove {shlex.quote(os.path.relpath(kept))}")
     return 0 if ok else PreflightError.exit_code
 

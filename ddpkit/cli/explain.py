@@ -82,7 +82,7 @@ def explain(
     names: list[str] = []
     run, running = _record(files[0]) if len(files) == 1 else None, ""
     if run is not None and run.replicas:
-        run, files = _of_roles(run)
+        run, files = _first_failed_replica(run)
     result = decide.analyze_log(_texts(files, names))
     if result.unread:
         note(f"{result.unread} lines were not looked at: to read them all takes too long")
@@ -103,7 +103,7 @@ def explain(
         _show(result, run, hang, many=len(names) > 1, running=running)
 
 
-def _of_roles(run: Run) -> tuple[Run, list[str]]:
+def _first_failed_replica(run: Run) -> tuple[Run, list[str]]:
     """Return the run of the replica that failed first, and its log; without one, the run and the logs of all."""
     from ddpkit.run import replicas
 
@@ -140,14 +140,8 @@ def _entry_as_dict(entry: Entry) -> dict[str, str]:
 def _describe(entry: Entry) -> Iterator[str]:
     shown = _entry_as_dict(entry)
     yield f"{entry.id}: {entry.title}"
-    labels = {
-        "category": "category",
-        "cause": "cause",
-        "probe": "check",
-        "fix": "hint",
-        "link": "more",
-        "origin": "from",
-    }
+    labels = {"category": "category", "cause": "cause", "probe": "check"}
+    labels |= {"fix": "hint", "link": "more", "origin": "from"}
     yield from (f"{label}: {shown[name]}" for name, label in labels.items() if shown[name])
 
 
@@ -167,29 +161,29 @@ def _print_list(as_json: bool) -> None:
 # ---- logs
 
 
-def _texts(names: list[str], read: list[str]) -> Iterator[tuple[str, LogText]]:
-    """Yield one log after the other, so that one is in memory at a time. Their names are added to `read`."""
+def _texts(names: list[str], opened: list[str]) -> Iterator[tuple[str, LogText]]:
+    """Yield name and text of one log after the other: one is in memory at a time. `opened` gets the names."""
     for name in names:
         if name == "-":
-            read.append(name)
-            yield "-", _with_words(_read_file(sys.stdin.buffer, "standard input"), "standard input")
+            opened.append(name)
+            yield "-", _not_blank(_read_file(sys.stdin.buffer, "standard input"), "standard input")
             continue
         paths = _paths(name)
         if len(paths) > _MANY:
             note(f"{name}: reads {len(paths)} logs")
         named = Path(name) == paths[0]  # a link that the user typed is meant; one inside a directory may lead anywhere
-        unread = []
+        unread = 0
         for path in paths:
             try:
-                read.append(str(path))
-                yield read[-1], _read(path, follow=named)
+                opened.append(str(path))
+                yield opened[-1], _read(path, follow=named)
             except UsageError as error:  # one file of a directory: the others are logs
                 if len(paths) == 1:
                     raise
-                read.pop()
-                unread.append(error)
+                opened.pop()
+                unread += 1
                 note(f"{error}, and is left out")
-        if unread and len(unread) == len(paths):
+        if unread and unread == len(paths):
             raise UsageError(f"{name} holds no log that can be read", f"name a file: ls {shlex.quote(name)}")
 
 
@@ -207,6 +201,7 @@ def _newest_run() -> str:
 
 
 def _paths(name: str) -> list[Path]:
+    """Return the logs of a name: a file, the logs below a directory, or the directory of a run. Raises UsageError."""
     path = Path(name)
     try:
         if path.is_dir():
@@ -230,6 +225,7 @@ def _paths(name: str) -> list[Path]:
 
 
 def _unknown_name(name: str) -> UsageError:
+    """Return the error for a name, with similar ids: that begin with it, are spelled alike, or share words with it."""
     from ddpkit.diagnosis.catalogue import BY_ID
 
     words = {word for word in name.split("-") if len(word) > 2}
@@ -265,29 +261,29 @@ def _read(path: Path, *, follow: bool) -> LogText:
     """Read a log. One that the user named can also be a link, or a pipe, `<(ssh node1 cat LOG)`, up to its end."""
     try:
         if path.is_dir():
-            return _with_words(_read_run(path), str(path))
+            return _not_blank(_read_run(path), str(path))
         with open(open_to_read(path, follow=follow, pipes=follow), "rb") as file:
             text = _read_file(file, str(path), os.fstat(file.fileno()).st_size)
     except OSError as error:
         why = "it is a link, which a log of a run is not" if error.errno == errno.ELOOP else error.strerror or error
         raise UsageError(f"cannot read {path}: {why}", f"ls -l {shlex.quote(str(path))}") from None
-    return _with_words(text, str(path))
+    return _not_blank(text, str(path))
 
 
-def _with_words(text: LogText, name: str) -> LogText:
+def _not_blank(text: LogText, name: str) -> LogText:
     if not text.text.strip():
-        raise _without_words(name, "has only blank lines" if text.text else "is empty")
+        raise _blank(name, "has only blank lines" if text.text else "is empty")
     return text
 
 
 def _read_file(file: BinaryIO, name: str, size: int = 0) -> LogText:
     """Read a file, or with size 0 a pipe up to its end."""
     head = file.read(HEAD)
-    _refuse_other(head, name)
+    _refuse_no_text(head, name)
     if head[:2] in _UTF_16:
         return LogText((head + file.read(MOST_UTF_16 - HEAD)).decode("utf-16", "replace"))
     if not size:
-        return _of_blocks(chain([head], read.blocks_of(file)), name)
+        return read.condense(_limited(chain([head], read.blocks_of(file)), name))
     file.seek(0)
     if size > read.FIRST + read.LAST:
         _note_parts(name)
@@ -310,12 +306,8 @@ def _read_run(folder: Path) -> LogText:
     return text
 
 
-def _of_blocks(blocks: Iterable[bytes], name: str) -> LogText:
-    """Read a stream up to a limit: it need not end."""
-    return read.condense(_limited(blocks, name))
-
-
 def _limited(blocks: Iterable[bytes], name: str) -> Iterator[bytes]:
+    """Yield the blocks of a stream up to a limit: it need not end."""
     left = MOST
     for block in blocks:
         yield block
@@ -325,14 +317,14 @@ def _limited(blocks: Iterable[bytes], name: str) -> Iterator[bytes]:
             return
 
 
-def _without_words(name: str, what: str = "is empty") -> UsageError:
+def _blank(name: str, what: str = "is empty") -> UsageError:
     return UsageError(f"{name} {what}", "a rank's errors are on standard error: COMMAND 2>&1 | ddpkit explain -")
 
 
-def _refuse_other(head: bytes, name: str) -> None:
+def _refuse_no_text(head: bytes, name: str) -> None:
     """Refuse what is no log by its first bytes. NULs alone do not count: a file torn by NFS has them."""
     if not head:
-        raise _without_words(name)
+        raise _blank(name)
     if head[:2] == b"\x1f\x8b":
         raise UsageError(f"{name} is compressed", f"zcat {shlex.quote(name)} | ddpkit explain -")
     if head[:2] in _UTF_16:
@@ -416,12 +408,13 @@ def _show_hang(hang: HangDump, run: Run) -> None:
 
 
 def _show_nothing(result: LogAnalysis, many: bool, run: Run | None) -> None:
+    """Say that no failure is in the logs; or that none is known, with the first line that looks like one."""
     from ddpkit.launchers.shell import count
 
     if result.first_alarm is None or result.first is not None:
-        known = run is not None or result.healthy or result.first is not None
+        is_whole = run is not None or result.healthy or result.first is not None
         few = "only few steps" if result.stepped else "no training step"
-        cut = "" if known else f", and {few}: it may be cut"
+        cut = "" if is_whole else f", and {few}: it may be cut"
         print(f"no failure in this log ({count(result.lines, 'line')}){cut}")
         return
     name, number, text = result.first_alarm
@@ -432,6 +425,7 @@ def _show_nothing(result: LogAnalysis, many: bool, run: Run | None) -> None:
 
 
 def _facts(first: LogMatch, alarm: tuple[str, int, str] | None = None) -> Iterator[tuple[str, str]]:
+    """Yield label and text of what is known of the first failure. `alarm`: the first line that looks like an error."""
     if first.reporter is not None:
         yield "note", f"this rank waited; check {first.speaker.describe()}, which did not"
     if first.entry is not None and "SIGINT" in first.entry.seen:
@@ -488,7 +482,7 @@ def _more(result: LogAnalysis, many: bool) -> Iterator[str]:
 
 
 def _other_hosts(result: LogAnalysis) -> str:
-    """Return the hosts that a launcher reports beside the first one, where the lines of the failure name none."""
+    """Return words for hosts that only a launcher's lines name; empty: there are none, or more than repetitions."""
     if result.first is not None and result.first.scope == "job":
         return ""
     named = {each.speaker.host for each in (result.first, *result.alike) if each}
@@ -498,6 +492,7 @@ def _other_hosts(result: LogAnalysis) -> str:
 
 
 def _consequences(result: LogAnalysis, many: bool) -> Iterator[str]:
+    """Yield a line for each kind of consequence, with the places of its lines."""
     groups: dict[str, list[LogMatch]] = {}
     for each in result.consequences:
         groups.setdefault(each.id, []).append(each)
@@ -521,6 +516,8 @@ def _action(result: LogAnalysis, failure: Failure | None) -> dict[str, object]:
 
 
 def _as_dict(result: LogAnalysis, run: Run | None, failure: Failure | None) -> dict[str, Any]:
+    """Return what --json prints. `failure`: the first one by the record of the run."""
+
     def one(match: LogMatch) -> dict[str, Any]:
         return {
             "id": match.id,

@@ -130,7 +130,7 @@ def _role_rows(settings: LaunchSettings) -> Iterator[tuple[str, object, str]]:
     """Name, value and source of what the tables of roles say. Raises UsageError for roles that cannot run."""
     from ddpkit.roles.prepare import read_roles
 
-    read_roles(settings)
+    read_roles(settings)  # which checks them
     file = os.path.relpath(settings.file)
     for role, own in settings.roles.items():
         for key, value in cast("Mapping[str, object]", own).items():
@@ -160,6 +160,7 @@ def _setting_text(value: object) -> str:
 
 
 def _launch(settings: LaunchSettings, allowed: Queries, *, detach: bool, as_json: bool, quiet: bool) -> int:
+    """Launch a script or roles, or print the plan of a dry run. Returns the exit code."""
     from ddpkit.execution import prepare
     from ddpkit.run import timeline
 
@@ -172,10 +173,10 @@ def _launch(settings: LaunchSettings, allowed: Queries, *, detach: bool, as_json
         line.note(text)
 
     parent = _waiting_parent()
-    leave = detach and not dry_run and parent is None
-    if leave:
+    leaves = detach and not dry_run and parent is None
+    if leaves:
         _refuse_pipe(settings)
-    if leave and (settings.has_roles or not prepare.transport_of(settings).scheduled):
+    if leaves and (settings.has_roles or not prepare.transport_of(settings).scheduled):
         return start_detached(as_json)
     if settings.has_roles:
         return _launch_roles(
@@ -187,7 +188,7 @@ def _launch(settings: LaunchSettings, allowed: Queries, *, detach: bool, as_json
     settings = join(settings, note)
     with prepare.prepare(settings, os.environ, note, progress, line.say if line.shown else None, allowed) as ready:
         plan = ready.plan
-        if leave and plan.batch is None:
+        if leaves and plan.batch is None:
             return start_detached(as_json)
         for each in prepare.unused(settings, os.environ):
             note(each)
@@ -338,8 +339,8 @@ def carry(
     )
     _tell_parent(run.record, parent)
     end = partial(run.inbox.put, (-1, signal.SIGPIPE))
-    shown = (ready.job, ready.plan)
-    screen, relay = open_screen(shown, settings, run.open_logs(settings), end, as_json=as_json, quiet=quiet)
+    about = (ready.job, ready.plan)
+    screen, relay = open_screen(about, settings, run.open_logs(settings), end, as_json=as_json, quiet=quiet)
     run.announce(relay, hang_timeout=settings.hang_timeout)
     if not run.followed:
         relay.close()
@@ -360,9 +361,9 @@ def carry(
 
 
 def _waiting_parent() -> str | None:
-    """Return the folder where the command waits that began this launcher in a tmux session; None: it is no such one.
+    """Return the folder in which the command waits that started this launcher in tmux; None: nothing did.
 
-    Nobody sees the terminal of a session, so that no question is asked on it.
+    Nobody sees the terminal of a session: standard input is closed, so that no question is asked on it.
     """
     from ddpkit.run import tmux
 
@@ -416,7 +417,7 @@ def _print_record(run: Run, code: int) -> int:
 
 
 def open_screen(
-    shown: tuple[Job, Plan] | None,
+    about: tuple[Job, Plan] | None,
     settings: LaunchSettings,
     logs: Logs,
     broken: Callable[[], None],
@@ -426,8 +427,8 @@ def open_screen(
 ) -> tuple[Screen, Relay]:
     """The screen and the relay of a run. With --json standard output holds one document, and lines go to the other.
 
-    `shown`: what status lines are about, and equal lines are folded for; None: several programs. `broken`: called when
-    nobody reads a pipe any more. As for every other program at the head of one, that is the end.
+    `about`: the program of the status lines, whose equal lines are folded; None: several programs. `broken`: called
+    when nobody reads a pipe any more. As for every other program at the head of a pipe, that is the end.
     """
     from ddpkit.console.relay import Relay
     from ddpkit.console.style import is_rich
@@ -435,9 +436,9 @@ def open_screen(
 
     out, err = (sys.stderr if as_json else sys.stdout).buffer, sys.stderr.buffer
     terminals = {number for number, stream in ((1, out), (2, err)) if stream.isatty()}
-    bottom = _bottom(*shown, settings, out, err) if shown and terminals and not as_json else None
+    bottom = _bottom(*about, settings, out, err) if about and terminals and not as_json else None
     screen = Screen(out, err, broken, bottom)
-    fold, ranks = None, shown[1].world_size if shown else 1
+    fold, ranks = None, about[1].world_size if about else 1
     if terminals and settings.fold and ranks > 1:
         from ddpkit.console.dedup import Fold
 
@@ -459,6 +460,7 @@ def open_screen(
 
 
 def _bottom(job: Job, plan: Plan, settings: LaunchSettings, out: IO[bytes], err: IO[bytes]) -> Bottom | None:
+    """Return the status lines of a run; None: they are off, or have no place."""
     if not settings.header or settings.stdin is not None:  # a rank asks, and a person types, where they would stand
         return None
     from ddpkit.console import status_bar
@@ -540,6 +542,7 @@ def _name_holds() -> None:
 
 
 def _end_hold(*, dry_run: bool, as_json: bool) -> int:
+    """Stop the holds of this project, as `ddpkit stop` does. Returns the exit code."""
     from ddpkit.cli.runs import stop_runs
     from ddpkit.execution.hold import to_end
     from ddpkit.run import status

@@ -205,8 +205,8 @@ class Line:
         return [] if self.script is None else ["--", *self.script]
 
     @property
-    def scripted(self) -> bool:
-        """Tell whether the command takes a script."""
+    def takes_script(self) -> bool:
+        """Tell whether the command takes a script, typed or not."""
         return self.command == "launch"
 
     # ---- the backend
@@ -215,10 +215,6 @@ class Line:
     def _first_tokens(self) -> list[Token]:
         """The tokens as far as they are known without the backend, enough to find it anywhere before the script."""
         return self._tokenize(lambda name, following: self._takes_value(name, following, {}, slurm=False))
-
-    @property
-    def has_script(self) -> bool:
-        return self.script is not None or any(token.is_script for token in self._first_tokens)
 
     def typed(self, *names: str) -> str:
         """Return the last value of an option of ddpkit, whatever the backend is; empty: none."""
@@ -288,17 +284,17 @@ class Line:
     def _tokenize(self, takes_value: Any) -> list[Token]:
         from ddpkit.launchers.command_line import tokenize
 
-        flags = NAMES_SCRIPT if self.scripted and self.script is None else ()
-        return tokenize(self.words, takes_value, lambda word: self.scripted and is_script(word), flags)
+        flags = NAMES_SCRIPT if self.takes_script and self.script is None else ()
+        return tokenize(self.words, takes_value, lambda word: self.takes_script and is_script(word), flags)
 
     def takes_value(self, name: str, following: str) -> bool:
         return self._takes_value(name, following, self.backend_options, slurm=self.slurm)
 
     def _takes_value(self, name: str, following: str, known: Mapping[str, Option], *, slurm: bool) -> bool:
         """Tell whether an option has its value in the next word. Of one that nobody knows: if that can be a value."""
-        can_be = bool(following) and not following.startswith("-")
-        if slurm and name in BOTH and self.scripted:
-            return can_be and not is_script(following)
+        may_be_value = bool(following) and not following.startswith("-")
+        if slurm and name in BOTH and self.takes_script:
+            return may_be_value and not is_script(following)
         long = LETTERS.get(name, name) if slurm else name
         key = long.removeprefix("--").replace("-", "_")
         option = known.get(key) or known.get(key.removeprefix("no_"))
@@ -313,20 +309,20 @@ class Line:
         if slurm and self.may_be_sbatch(name):
             from ddpkit.transports import slurm_nodes
 
-            if can_be and slurm_nodes.known_to_sbatch(f"{name}={following}"):
+            if may_be_value and slurm_nodes.known_to_sbatch(f"{name}={following}"):
                 return True
             if slurm_nodes.known_to_sbatch(name):
                 return False
-        return can_be and not (following.endswith(".py") or name.startswith("--no-"))
+        return may_be_value and not (following.endswith(".py") or name.startswith("--no-"))
 
     def may_be_sbatch(self, name: str, *, elsewhere: bool = False) -> bool:
-        """Tell whether an option that ddpkit does not know can be one of the sbatch of this machine, or of --via.
+        """Tell whether an option that ddpkit does not know can be sbatch's: on this machine, or `elsewhere` (--via).
 
         The beginning of a known name is a mistake, though sbatch would take it.
         """
         known = (*SBATCH, *self.options, *(f"--{key.replace('_', '-')}" for key in self.backend_options))
-        own = self.scripted and name[:2] == "--" and not any(each.startswith(name) for each in known)
-        return own and bool(self.via) is elsewhere
+        unknown = self.takes_script and name[:2] == "--" and not any(each.startswith(name) for each in known)
+        return unknown and bool(self.via) is elsewhere
 
     @property
     def via(self) -> str:
@@ -354,9 +350,9 @@ class Line:
         letters = [letter for letter, name in LETTERS.items() if name == flag] if self.slurm else []
         values = []
         for token in self.options_typed:
-            pair = (token.value or "").partition("=")
-            if token.name in ("-o", "--option") and pair[0] == key:
-                values.append(pair[2])
+            name, _, value = (token.value or "").partition("=")
+            if token.name in ("-o", "--option") and name == key:
+                values.append(value)
             elif token.name in (flag, *letters) and token.value is not None:
                 values.append(token.value)
         return values[-1] if values else str(self.settings.options.get(key, ""))
@@ -400,25 +396,24 @@ class Line:
         begin = self.script_token
         script = self.script if begin is None else self.words[begin.at :]
         other = re.fullmatch(r"ddpkit launch -- ([^;`]*)", hint)
-        if other and self.scripted:
-            own = other[1].split(" ")[0]
-            old = [token for token in self.tokens if not token.is_option and token.word == own]
-            return self.write(dict.fromkeys(old, ()), until=begin, script=shlex.split(other[1]))
+        if other and self.takes_script:
+            program = other[1].split(" ")[0]
+            as_host = [token for token in self.tokens if not token.is_option and token.word == program]
+            return self.write(dict.fromkeys(as_host, ()), until=begin, script=shlex.split(other[1]))
         change = _CHANGE.fullmatch(hint)
         if change is None:
             return hint
         changes: dict[Token, Sequence[str]] = {}
-        more: list[str] = []
+        added: list[str] = []
         for wanted in _with_values(shlex.split(change[2])):
             typed = self._find(wanted)
-            if change[1] == "remove" and typed is None:
-                return hint  # a file or a variable sets it
-            new = wanted if change[1] == "add" else []
-            if typed is None:
-                more += new
+            if typed is not None:
+                changes[typed] = wanted if change[1] == "add" else []
+            elif change[1] == "add":
+                added += wanted
             else:
-                changes[typed] = new
-        return self.write(changes, until=begin, add=more, script=script)
+                return hint  # a file or a variable sets it
+        return self.write(changes, until=begin, add=added, script=script)
 
     def _find(self, wanted: Sequence[str]) -> Token | None:
         """Return the first token that gives an option; of `-o` and `--env`, the same key."""

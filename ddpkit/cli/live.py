@@ -38,7 +38,7 @@ def dump(
     as_json: JsonFlag = False,
 ) -> None:
     """Print the stacks of all ranks, and the rank that the others wait for."""
-    chosen = runs.asked(runs.choose(run, "ddpkit dump {}"), role, "dump")
+    chosen = runs.runs_to_ask(runs.choose(run, "ddpkit dump {}"), role, "dump")
     if len(chosen) == 1:
         answers: list[tuple[str, dict[str, Any] | DdpkitError]] = [("", _dump(chosen[0][1]))]
     else:
@@ -77,6 +77,7 @@ def _try_dump(run: Run) -> dict[str, Any] | DdpkitError:
 
 
 def _show(summary: dict[str, Any]) -> None:
+    """Print the summary of a dump: its ranks, their stacks, and the findings."""
     from ddpkit.monitor import rank_state as where
 
     ranks, rows = summary["ranks"], []
@@ -84,20 +85,20 @@ def _show(summary: dict[str, Any]) -> None:
         named = [number for finding in summary["findings"] for number in finding["ranks"]][:MOST_ROWS]
         ranks = [rank for rank in ranks if rank["rank"] in named]
     for rank in ranks:
-        at = []
+        collectives = []
         for name, group in rank["groups"].items():
             pending = group["pending"]
             if pending:
-                at.append(f"{pending['op']} #{pending['seq']} of group {name}, {pending['since']:.0f} s")
+                collectives.append(f"{pending['op']} #{pending['seq']} of group {name}, {pending['since']:.0f} s")
             elif group["begun"]:
-                at.append(f"done with #{group['done']} of group {name}")
+                collectives.append(f"done with #{group['done']} of group {name}")
         rows.append(
             (
                 str(rank["rank"]),
                 rank["host"],
                 str(rank["pid"] or ""),
                 rank["state"],
-                "; ".join(at),
+                "; ".join(collectives),
                 rank["where"] or rank["why"],
             )
         )
@@ -177,25 +178,26 @@ class Watched:
         self.run = run
         self._role, self._seconds, self._pss = role, seconds, pss
         self._sources: dict[str, Samples] = {}  # by the id of a run
-        self._before: dict[str, Sequence[Any]] = {}
-        self._first: list[tuple[str, Run]] | None = runs.asked(run, role, "top")
-        self._many = bool(run.replicas)
+        self._before: dict[str, Sequence[Any]] = {}  # by the id of a run: the hosts of its last answer
+        # For the first sample; later ones look again which replicas run.
+        self._chosen: list[tuple[str, Run]] | None = runs.runs_to_ask(run, role, "top")
+        self._has_roles = bool(run.replicas)
 
     def sample(self) -> Shown | None:
-        """Ask all once. Returns what each answers, by its name; None: the run has ended.
-
-        The first answer has two looks; each later one is compared with that before.
-        """
+        """Ask each run once. Returns its answer by its name; None: the whole run has ended; empty: no replica runs."""
         from ddpkit.run import run_index, status
 
         try:
-            chosen = self._first or (
-                runs.asked(run_index.reload(self.run), self._role, "top") if self._many else [("", self.run)]
-            )
+            if self._chosen:
+                chosen = self._chosen
+            elif self._has_roles:
+                chosen = runs.runs_to_ask(run_index.reload(self.run), self._role, "top")
+            else:
+                chosen = [("", self.run)]
         except UsageError:
             return [] if status.get_status(run_index.reload(self.run)).state.living else None
-        self._first = None
-        if not self._many:
+        self._chosen = None
+        if not self._has_roles:
             alone = self._ask(chosen[0][1])
             return None if alone is None else [("", alone)]
         from concurrent.futures import ThreadPoolExecutor
@@ -212,6 +214,7 @@ class Watched:
             return None
 
     def _ask(self, run: Run) -> Summary | None:
+        """Take a sample of one run, with the slow rank that is known. None: it has ended. Raises DdpkitError."""
         from ddpkit.monitor import client, top
         from ddpkit.run import slow_rank
 
@@ -219,7 +222,7 @@ class Watched:
         if source is None:
             source = client.JobSamples(run, self._seconds) if run.job else client.LauncherSamples(run)
             self._sources[run.run_id] = source
-        before = self._before.get(run.run_id, ())
+        before = self._before.get(run.run_id, ())  # a first sample has two looks, a later one is compared with it
         sample = source.sample(0.0 if before else top.SPAN, self._pss)
         if sample is not None and not before and any(len(host["looks"]) < 2 for host in sample["hosts"]):
             # Another shell had asked for less at the same moment: with what comes next there are two looks.
@@ -286,7 +289,7 @@ def _watch(watched: Watched, seconds: float, show: Callable[[Shown], object]) ->
 
 
 def _live(watched: Watched, seconds: float) -> None:
-    """On a terminal: the same place, over and over; on one that cannot, one below the other. Ctrl-C leaves it."""
+    """Show samples at one place of the terminal; where it cannot, one below the other. Ctrl-C leaves the view."""
     from ddpkit.run.run_index import reload
     from ddpkit.run.status import get_status
 
@@ -317,7 +320,7 @@ def _live(watched: Watched, seconds: float) -> None:
 
 
 def _redraw(watched: Watched, seconds: float, last: list[Shown]) -> None:
-    """Show the run on a screen of its own until it ends. `last` gets what is shown, in place of what it has."""
+    """Show the run on a screen of its own until it ends. `last` always holds the sample that is shown, and no other."""
     from rich.console import Console, Group
     from rich.live import Live
 
@@ -425,6 +428,7 @@ def _gpu_users(shown: Shown) -> dict[tuple[str, int], str]:
 
 
 def _rank_rows(shown: Shown, *, odd_first: bool) -> list[tuple[str, ...]]:
+    """Return a row for each rank; those that a finding names have a `!`, and with `odd_first` come first."""
     odd: list[tuple[str, ...]] = []
     rest: list[tuple[str, ...]] = []
     for name, summary in shown:

@@ -152,18 +152,14 @@ class StatusLine:
     """One line on standard error that is written over while something waits; on a terminal only."""
 
     def __init__(self, *, shown: bool = True) -> None:
-        self._shown = shown and sys.stderr.isatty() and is_rich(os.environ, terminal=True)
+        self.shown = shown and sys.stderr.isatty() and is_rich(os.environ, terminal=True)
         self._lock = threading.Lock()
-
-    @property
-    def shown(self) -> bool:
-        return self._shown
 
     def say(self, text: str) -> None:
         """Replace the line; an empty text erases it. It is cut to the window: a broken line could not be erased."""
         if not text:
             self.clear()
-        elif self._shown:
+        elif self.shown:
             try:
                 columns = os.get_terminal_size(2).columns
             except OSError:
@@ -178,7 +174,7 @@ class StatusLine:
         note(text)
 
     def clear(self) -> None:
-        if self._shown:
+        if self.shown:
             with self._lock:
                 unguarded(sys.stderr).write("\r\x1b[J")
                 sys.stderr.flush()

@@ -48,27 +48,29 @@ def check_script(line: Line, script: Token) -> None:
     After `--` everything belongs to the script.
     """
     typed = line.words[script.at + 1 :]
-    line.take_backend(next((token.value or "" for token in _after(line, typed) if token.name in BACKEND), ""))
-    before = {tuple(token.words) for token in line.options_typed if token.at < script.at}
-    own, kept, first = list[str](), list[str](), ""
-    for token in _after(line, typed):
+    # A backend among them decides which options there are.
+    backends = (token.value or "" for token in _tokens_after_script(line, typed) if token.name in BACKEND)
+    line.take_backend(next(backends, ""))
+    typed_before = {tuple(token.words) for token in line.options_typed if token.at < script.at}
+    own, of_script, first = list[str](), list[str](), ""  # first: the option that the error names
+    for token in _tokens_after_script(line, typed):
         words = typed[token.at : token.at + len(token.words)]
-        if token.is_option and token.name in _known(line).values():
+        if token.is_option and token.name in _own_spellings(line).values():
             first = first or words[0]
-            own += () if tuple(token.words) in before else token.words
+            own += () if tuple(token.words) in typed_before else token.words
         else:
-            kept += words
+            of_script += words
     if not first:
         return
-    corrected = line.write(until=script, add=own, script=[script.word, *kept])
+    corrected = line.write(until=script, add=own, script=[script.word, *of_script])
     as_typed = line.write(until=script, script=[script.word, *typed])
     what = f"{first} comes after the script, and is an option of ddpkit"
     raise UsageError(what, f"{corrected}; if it is the script's own: {as_typed}")
 
 
-def _after(line: Line, typed: Sequence[str]) -> list[Token]:
+def _tokens_after_script(line: Line, typed: Sequence[str]) -> list[Token]:
     """The tokens after the script, with ddpkit's spelling of its options: of `--dry_run`, `--dryrun` and `–n`."""
-    known, words = _known(line), list[str]()
+    known, words = _own_spellings(line), list[str]()
     for word in typed:
         plain = word.translate(_DASHES)
         name, value = split_option(plain) if is_option(plain) else ("", None)
@@ -79,7 +81,7 @@ def _after(line: Line, typed: Sequence[str]) -> list[Token]:
     return tokenize(words, lambda name, following: not is_option(following) and takes_value(name, following))
 
 
-def _known(line: Line) -> dict[str, str]:
+def _own_spellings(line: Line) -> dict[str, str]:
     """Return the options of ddpkit, its backend and under SLURM sbatch, by their names without dashes and capitals."""
     letters = [name for name in line.options if name[:2] != "--"] + (list(LETTERS) if line.slurm else [])
     names = [name for name in line.options if name[:2] == "--"]
@@ -110,13 +112,13 @@ def with_script(line: Line, words: Sequence[str], nested: Nested | None, until: 
         count = ["-n", nested.count] if known and typed.isdisjoint(RANKS) else []
         named = [token for token in line.tokens[1:] if not token.is_option and (until is None or token.at < until.at)]
         if nested.nodes and not named and typed.isdisjoint((*NODES, "--hostfile")):
-            count = [*_nodes(line, nested.nodes), *count]
+            count = [*_options_for_nodes(line, nested.nodes), *count]
     flags = {token: () for token in line.options_typed if token.name in NAMES_SCRIPT}
     return line.write(flags, until=until, add=count, script=script)
 
 
-def _nodes(line: Line, nodes: str) -> list[str]:
-    """Return the options with which a launch has these nodes, where the settings name none."""
+def _options_for_nodes(line: Line, nodes: str) -> list[str]:
+    """Return the options with which a launch has N or MIN:MAX nodes; empty: the settings name some."""
     settings = line.settings
     if settings.nnodes or settings.hosts or settings.hostfile:
         return []
@@ -124,24 +126,25 @@ def _nodes(line: Line, nodes: str) -> list[str]:
         return ["-N", nodes.rpartition(":")[2]]
     if line.has_backend and line.transport.local and line.typed_backend:
         return []
-    where = on_nodes(nodes) if not line.has_backend or line.transport.local else ["HOST"] * _most(nodes)
+    where = on_nodes(nodes) if not line.has_backend or line.transport.local else ["HOST"] * _places_of_hosts(nodes)
     return where if "HOST" in where and nodes.isdecimal() else [*where, "-N", nodes]
 
 
 def on_nodes(nodes: str, host: str = "") -> list[str]:
     """Return the backend for N or MIN:MAX nodes, and names for their hosts, where none was typed."""
     slurm = "SLURM_JOB_ID" in os.environ or (not host and ":" not in nodes and shutil.which("sbatch"))
-    return ["-b", "slurm"] if slurm else ["-b", "ssh", host or "HOST", *["HOST"] * (_most(nodes) - 1)]
+    return ["-b", "slurm"] if slurm else ["-b", "ssh", host or "HOST", *["HOST"] * (_places_of_hosts(nodes) - 1)]
 
 
-def _most(nodes: str) -> int:
+def _places_of_hosts(nodes: str) -> int:
+    """Return how often a hint has HOST for N or MIN:MAX nodes: a reader needs no more than eight."""
     most = nodes.rpartition(":")[2]
     return min(max(int(most), 2), 8) if most.isdecimal() else 2
 
 
 def check_host(line: Line, token: Token) -> None:
     """Refuse an argument that is no host. Raises UsageError."""
-    for find in _MISTAKES_FOR_HOSTS if line.scripted else _MISTAKES_FOR_HOSTS[:1]:
+    for find in _MISTAKES_FOR_HOSTS if line.takes_script else _MISTAKES_FOR_HOSTS[:1]:
         error = find(line, token)
         if error is not None:
             raise error
@@ -195,7 +198,7 @@ def _file(line: Line, token: Token) -> UsageError | None:
         return UsageError(what, line.corrected(token, f"{word}.py"))
     if not Path(word).is_file():
         return None
-    return UsageError(f"`{word}` is a file here, not a host", line.write(until=token, script=_rest(line, token)))
+    return UsageError(f"`{word}` is a file here, not a host", line.write(until=token, script=_words_from(line, token)))
 
 
 def _program(line: Line, token: Token) -> UsageError | None:
@@ -203,12 +206,12 @@ def _program(line: Line, token: Token) -> UsageError | None:
     host = line.takes_hosts or word in ("localhost", "127.0.0.1", socket.gethostname().partition(".")[0])
     if not names_program(word) and (host or shutil.which(Path(word).name) is None):
         return None
-    nested = find_launcher(_rest(line, token))
+    nested = find_launcher(_words_from(line, token))
     what = nested.problem if nested else f"`{word}` is a program, not a host"
-    return UsageError(what, with_script(line, _rest(line, token), nested, until=token))
+    return UsageError(what, with_script(line, _words_from(line, token), nested, until=token))
 
 
-def _rest(line: Line, token: Token) -> list[str]:
+def _words_from(line: Line, token: Token) -> list[str]:
     """Return the words from an argument on, which were meant as the script."""
     return [*line.words[token.at :], *(line.script or ())]
 
@@ -237,7 +240,7 @@ def unknown_option(line: Line, token: Token, commands: Mapping[str, Flags]) -> U
         return UsageError(what, line.write({each: _renamed(each, meant) for each in line.options_typed}))
     if backend:
         return UsageError(f"{name} is an option of backend {backend}", line.with_backend(backend))
-    error = _of_setting(line, token)
+    error = _flag_of_setting(line, token)
     if error:
         return error
     for command in sorted(commands, key=lambda each: each != "launch"):
@@ -250,7 +253,7 @@ def unknown_option(line: Line, token: Token, commands: Mapping[str, Flags]) -> U
     if mistyped:
         joined = f"={token.value}" if token.attached else ""
         return UsageError(what, line.corrected(token, f"{mistyped}{joined}", *token.words[1:]))
-    return _nowhere(line, token, what)
+    return _unknown_everywhere(line, token, what)
 
 
 def _renamed(token: Token, meant: Mapping[str, str]) -> Sequence[str]:
@@ -278,7 +281,7 @@ def _backend_with(line: Line, name: str) -> str:
     return min(backends, key=lambda backend: backend != "ssh", default="")  # the one of hosts, if it has the option
 
 
-def _of_setting(line: Line, token: Token) -> UsageError | None:
+def _flag_of_setting(line: Line, token: Token) -> UsageError | None:
     """Return the error for a flag with the name of a setting that has none, such as `--fold 0`."""
     from ddpkit.config import SETTINGS, LaunchSettings
 
@@ -292,7 +295,7 @@ def _of_setting(line: Line, token: Token) -> UsageError | None:
     return UsageError(what, f"DDPKIT_{name.upper()}={shlex.quote(value)} {command}")
 
 
-def _nowhere(line: Line, token: Token, what: str) -> UsageError:
+def _unknown_everywhere(line: Line, token: Token, what: str) -> UsageError:
     """Return the error for an option that nothing resembles."""
     hint, long = f"ddpkit {line.command} --help", token.name[:2] == "--"
     if line.transport.slurm and long:
@@ -302,6 +305,6 @@ def _nowhere(line: Line, token: Token, what: str) -> UsageError:
             what += f"; that of {line.via} is asked when the job is submitted"
             word = token.name if token.value is None else f"{token.name}={token.value}"
             hint = line.corrected(token, "-o", f"sbatch={shlex.join([*shlex.split(line.option('sbatch')), word])}")
-    elif line.script is None and line.scripted and long:
+    elif line.script is None and line.takes_script and long:
         hint += "; the script's options come after `--`"
     return UsageError(what, hint)

@@ -153,7 +153,7 @@ def launch_settings(context: typer.Context, words: list[str] | None, roles: str 
         raise UsageError(f"{KEYWORDS} {text}: is not a JSON object", "ddpkit launch --help") from None
     tables = keywords.pop("roles", None)
     typed |= {"options": parse_options(typed["options"]), "env": parse_variables(typed["env"])}
-    for name in ("preflight", "hold"):
+    for name in ("preflight", "hold"):  # their flags are --no-preflight and --no-hold
         typed[name] = False if typed.get(name) else None
     flags = cast("Keywords", {**typed, **keywords})
     hosts, command = list(words or ()), context.command.name
@@ -184,9 +184,9 @@ def typed_settings(context: typer.Context, words: list[str] | None) -> tuple[str
     from ddpkit.config import SETTINGS
 
     found: list[str] = []
-    spelled = {"profile": "--profile", "keywords": KEYWORDS}
+    no_settings = {"profile": "--profile", "keywords": KEYWORDS}
     for name, value in context.meta[_META].items():
-        flag = spelled.get(name) or next(each for each in SETTINGS[name].spellings if each.startswith("--"))
+        flag = no_settings.get(name) or next(each for each in SETTINGS[name].spellings if each.startswith("--"))
         if value is True:
             found.append(flag)
         elif value:

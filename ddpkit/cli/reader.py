@@ -57,7 +57,7 @@ class _Reader:
     def read(self) -> Translated:
         for token in self.line.tokens[1:]:
             if token.is_option:
-                self._option(token)
+                self._take_option(token)
             elif token.is_script:
                 self._begin_script(token)
                 break
@@ -97,33 +97,34 @@ class _Reader:
         named = self.torchrun.keys() & {"--module", "--no-python"}
         if "--module" in named and self.script is not None:
             self.script = ["-m", *self.script]
-        elif named and self.script is None and self.line.scripted:
+        elif named and self.script is None and self.line.takes_script:
             what = "module" if "--module" in named else "program"
             raise UsageError(f"the name of a {what} is missing", f"ddpkit {self.line.command} -n 2 -- -m pkg.train")
 
     def _check_nested(self) -> None:
         """Refuse a launcher as the script."""
-        nested = find_launcher(self.script) if self.line.scripted and self.script else None
+        nested = find_launcher(self.script) if self.line.takes_script and self.script else None
         if nested and self.script and not self.line.settings.allow_nested:
             what = f"{nested.problem} (the setting allow_nested = true starts it anyway)"
             raise UsageError(what, with_script(self.line, self.script, nested, until=self.line.script_token))
 
     # ---- options
 
-    def _option(self, token: Token) -> None:
+    def _take_option(self, token: Token) -> None:
         if token.name == "-e" and "--env" in self.line.options and re.match(r"\w+=", token.value or ""):
             corrected = self.line.corrected(token, "--env", str(token.value))
             raise UsageError(f"-e {str(token.value).partition('=')[0]}: variables of the ranks are --env", corrected)
-        if token.name in self.line.options and not self._is_of_sbatch(token):
-            self._own(token)
-        elif not (
-            self._of_backend(token) or self._of_sbatch(token) or self._of_torchrun(token) or self._of_this_sbatch(token)
-        ):
+        if token.name in self.line.options and not self._is_letter_of_sbatch(token):
+            self._take_own_option(token)
+            return
+        # Each takes the token, or returns False.
+        takers = (self._take_backend_option, self._take_sbatch_flag, self._take_torchrun_flag, self._take_site_flag)
+        if not any(take(token) for take in takers):
             raise unknown_option(self.line, token, self.commands)
 
-    def _is_of_sbatch(self, token: Token) -> bool:
-        """Tell whether a letter of ddpkit is sbatch's here: it has a value."""
-        return token.name in BOTH and token.value is not None and self.line.scripted and self.line.slurm
+    def _is_letter_of_sbatch(self, token: Token) -> bool:
+        """Tell whether a letter that ddpkit and sbatch have is sbatch's here: it has a value."""
+        return token.name in BOTH and token.value is not None and self.line.takes_script and self.line.slurm
 
     def _value(self, token: Token) -> str:
         """Return the value of an option that needs one."""
@@ -139,17 +140,17 @@ class _Reader:
             corrected = self.line.corrected(token, token.name, "VALUE", following)
             raise UsageError(f"{token.name} needs a value, and {following} follows", corrected)
 
-    def _own(self, token: Token) -> None:
-        """Take an option of the command."""
+    def _take_own_option(self, token: Token) -> None:
+        """Take an option of the command: as it was typed, or in the words of its translator."""
         joined = "=" if token.name[:2] == "--" else ""
-        words = [f"{token.name}{joined}{token.value}"] if token.attached else [token.name, *token.words[1:]]
+        typed = [f"{token.name}{joined}{token.value}"] if token.attached else [token.name, *token.words[1:]]
         self._refuse_option(token)
         self.given[token.name] = token.value or ""
-        handler = _OWN.get(token.name)
-        self.words += (handler(self, token) if handler else None) or words
+        translate = _OWN.get(token.name)
+        self.words += (translate(self, token) if translate else None) or typed
 
-    def _ranks_own(self, token: Token) -> list[str] | None:
-        """Translate torchrun's `gpu` and `cpu`."""
+    def _translate_ranks(self, token: Token) -> list[str] | None:
+        """Translate torchrun's `-n gpu`; None: another number of ranks. Raises UsageError for `cpu` and `xpu`."""
         if token.value not in ("gpu", "cpu", "xpu"):
             return None
         if token.value != "gpu":
@@ -158,7 +159,8 @@ class _Reader:
         self._note("-n gpu", "-n auto: one rank for each visible GPU, or 1")
         return ["--nproc-per-node", "auto"]
 
-    def _option_own(self, token: Token) -> None:
+    def _check_backend_option(self, token: Token) -> None:
+        """Refuse sbatch's `-o FILE`, with `--output`: ddpkit's -o is KEY=VALUE."""
         value = token.value or ""
         if "=" in value or not self.line.transport.slurm:
             return
@@ -167,7 +169,7 @@ class _Reader:
         what = f"-o {value}: ddpkit's -o is KEY=VALUE, and sbatch's is --output"
         raise UsageError(what, self.line.corrected(token, "--output", path))
 
-    def _sync_own(self, token: Token) -> list[str] | None:
+    def _translate_sync(self, token: Token) -> list[str] | None:
         return None if token.attached else ["--sync=true"]
 
     def _check_nodes(self, token: Token) -> None:
@@ -177,8 +179,8 @@ class _Reader:
             name = self.line.typed_backend or self.line.backend.name
             raise UsageError(f"-N {token.value}: backend {name} requires one number of nodes", corrected)
 
-    def _of_backend(self, token: Token) -> bool:
-        """Take `--partition gpu` as `-o partition=gpu`, and sbatch's letters for it under SLURM."""
+    def _take_backend_option(self, token: Token) -> bool:
+        """Take `--partition gpu` as `-o partition=gpu`, under SLURM also sbatch's letters. False: no such option."""
         name = LETTERS.get(token.name, token.name) if self.line.transport.slurm else token.name
         key, negated = name.removeprefix("--").replace("-", "_"), False
         if name[:2] != "--" or name in TORCHRUN:
@@ -189,14 +191,16 @@ class _Reader:
         option = options.get(key)
         if option is None or (negated and not option.alone):
             return False
-        text = ("false" if negated else option.alone) if option.alone and not token.attached else ""
-        self._add_option(key, text or self._value(token))
+        if option.alone and not token.attached:
+            self._add_option(key, "false" if negated else option.alone)
+        else:
+            self._add_option(key, self._value(token))
         return True
 
     # ---- sbatch
 
-    def _of_sbatch(self, token: Token) -> bool:
-        """Take a flag of sbatch that is none of the backend's."""
+    def _take_sbatch_flag(self, token: Token) -> bool:
+        """Take a flag of sbatch that is none of the backend's. False: sbatch has no such flag, or it is a mistake."""
         name = LETTERS.get(token.name, token.name)
         if not self.line.transport.slurm or name not in SBATCH:
             return False
@@ -221,8 +225,8 @@ class _Reader:
             return False
         return True
 
-    def _of_this_sbatch(self, token: Token) -> bool:
-        """Take an option that only the sbatch of this machine knows."""
+    def _take_site_flag(self, token: Token) -> bool:
+        """Take an option that only the sbatch of this machine knows. False: it does not, or there is none."""
         from ddpkit.transports.slurm_nodes import known_to_sbatch
 
         word = token.name if token.value is None else f"{token.name}={token.value}"
@@ -288,7 +292,7 @@ class _Reader:
         return len(names) or held or self._known_nodes()
 
     def _divide_tasks(self) -> None:
-        """Divide --ntasks among the nodes; refuse a -n that can only be meant as sbatch's, the number of all ranks."""
+        """Divide --ntasks among the nodes. Refuse, or note, a -n that is or may be meant as sbatch's: all ranks."""
         if "--ntasks" in self.given:
             nodes, total = self._nodes_of_tasks(), self.given["--ntasks"]
             if not total.isdecimal() or int(total) % nodes:
@@ -296,29 +300,29 @@ class _Reader:
                 raise UsageError(what, "--ntasks-per-node N: the ranks of each node")
             self.words += ["--nproc-per-node", str(int(total) // nodes)]
             return
-        each, line = self.given.get("-n", ""), self.line
-        if not (each.isdecimal() and line.slurm) or (nodes := self._known_nodes()) < 2:
+        number, line = self.given.get("-n", ""), self.line
+        if not (number.isdecimal() and line.slurm) or (nodes := self._known_nodes()) < 2:
             return
-        count = line.option("gpus_per_node").rpartition(":")[2]
-        if count.isdecimal() and int(each) > int(count):
-            what = f"-n {each} is the number of ranks on each node, which has {count} GPUs"
+        gpus = line.option("gpus_per_node").rpartition(":")[2]
+        if gpus.isdecimal() and int(number) > int(gpus):
+            what = f"-n {number} is the number of ranks on each node, which has {gpus} GPUs"
             typed = next(token for token in line.options_typed if token.name == "-n")
-            raise UsageError(what, line.corrected(typed, "--ntasks", each))
-        letters = any(token.name in LETTERS.keys() - line.options.keys() for token in line.options_typed)
-        if self.given.keys() & {*NODES} and not letters:
-            return
-        ranks = f"{each} rank{'' if each == '1' else 's'}"
-        self._note(f"-n {each}", f"{ranks} on each of {nodes} nodes; sbatch's -n is --ntasks")
+            raise UsageError(what, line.corrected(typed, "--ntasks", number))
+        writes_as_sbatch = any(token.name in LETTERS.keys() - line.options.keys() for token in line.options_typed)
+        if writes_as_sbatch or not self.given.keys() & {*NODES}:
+            ranks = f"{number} rank{'' if number == '1' else 's'}"
+            self._note(f"-n {number}", f"{ranks} on each of {nodes} nodes; sbatch's -n is --ntasks")
 
     # ---- torchrun
 
-    def _of_torchrun(self, token: Token) -> bool:
+    def _take_torchrun_flag(self, token: Token) -> bool:
+        """Take a flag of torchrun, for `_apply_torchrun`. False: torchrun has no such flag."""
         flag, line = torchrun_name(token.name), self.line
         if token.name in ("-t", "-r") and line.transport.scheduled:
             name = line.backend.name
             raise UsageError(f"{flag[1:3]}: torchrun's {flag}, or an option of {name}?", f"ddpkit backends {name}")
-        tee = re.fullmatch(r"-.*|[0-3]|\d+:[0-3](,\d+:[0-3])*", token.value or "") or is_script(token.value or "")
-        if token.name == "-t" and line.transport.local and token.value and not tee:
+        of_tee = re.fullmatch(r"-.*|[0-3]|\d+:[0-3](,\d+:[0-3])*", token.value or "") or is_script(token.value or "")
+        if token.name == "-t" and line.transport.local and token.value and not of_tee:
             raise UsageError(f"-t {token.value}: --time is an option of backend slurm", line.with_backend("slurm"))
         if flag not in TORCHRUN or (TORCHRUN[flag].alone and token.attached):
             return False
@@ -329,7 +333,7 @@ class _Reader:
         """Do what flags of torchrun ask for, or note why they are not needed."""
         flags, line = self.torchrun, self.line
         nodes = self.given.get("-N") or self.given.get("--nnodes") or "1"
-        host = _other_host(flags)
+        host = _host_of_rendezvous(flags)
         if "--node-rank" in flags and (flags["--node-rank"] != "0" or nodes not in ("1", "1:1")):
             what = f"--node-rank {flags['--node-rank']}: run ddpkit once; it starts all nodes"
             raise UsageError(what, self._on_all_nodes(nodes, host))
@@ -347,7 +351,7 @@ class _Reader:
                 _TORCHRUN[name](self, shown, value)
 
     def _on_all_nodes(self, nodes: str, host: str) -> str:
-        """Return the command line that starts all nodes. torchrun's address is that of the first one."""
+        """Return the command line that starts all nodes. torchrun's address is that of the first node."""
         more = [] if self.line.typed_backend else on_nodes(nodes, host)
         foreign = {token: () for token in self.line.options_typed if torchrun_name(token.name) in self.torchrun}
         return self.line.write(foreign, until=self.line.script_token, add=more, script=self.script)
@@ -362,7 +366,7 @@ class _Reader:
         line = self.line
         if value == "0":
             return
-        if not line.scripted:
+        if not line.takes_script:
             self._note(shown, f"not needed; `ddpkit {line.command}` restarts no ranks")
             return
         if "max_restarts" not in line.backend_options:
@@ -377,7 +381,7 @@ class _Reader:
 
     def _numa(self, shown: str, value: str) -> None:
         line = self.line
-        if not line.scripted:
+        if not line.takes_script:
             self._note(shown, f"not needed; `ddpkit {line.command}` binds ranks as a launch does")
             return
         if "numa" not in line.backend_options:
@@ -405,7 +409,7 @@ class _Reader:
         self._note(shown, "not needed; ddpkit starts all nodes")
 
 
-def _other_host(flags: Mapping[str, str]) -> str:
+def _host_of_rendezvous(flags: Mapping[str, str]) -> str:
     """Return the host of --rdzv-endpoint or --master-addr; empty: none, or this machine."""
     endpoint = flags.get("--rdzv-endpoint", "")
     address = flags.get("--master-addr") or endpoint.rpartition(":")[0] or endpoint
@@ -415,9 +419,9 @@ def _other_host(flags: Mapping[str, str]) -> str:
 # Functions by the name of their flag. One of ddpkit's own returns other words for it, or nothing.
 _OWN: Mapping[str, Callable[[_Reader, Token], list[str] | None]] = {
     **dict.fromkeys(NODES, _Reader._check_nodes),
-    **dict.fromkeys(RANKS, _Reader._ranks_own),
-    "-o": _Reader._option_own,
-    "--sync": _Reader._sync_own,
+    **dict.fromkeys(RANKS, _Reader._translate_ranks),
+    "-o": _Reader._check_backend_option,
+    "--sync": _Reader._translate_sync,
 }
 _SBATCH: Mapping[str, Callable[[_Reader, Token], None]] = {
     "--jobid": _Reader._jobid,

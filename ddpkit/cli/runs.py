@@ -102,6 +102,7 @@ def show_status(
 
 
 def _show_status(now: RunStatus, *, as_json: bool, line: bool) -> None:
+    """Print the state of a run and its ranks, or of its replicas. `line`: JSON as one line."""
     from ddpkit.launchers import registry
     from ddpkit.run import replicas, slow_rank, status
     from ddpkit.run.documents import replica_document, run_document
@@ -132,8 +133,7 @@ def _show_status(now: RunStatus, *, as_json: bool, line: bool) -> None:
         *(("attempt", describe_attempt(each)) for each in now.run.attempts),
     ]
     if seen is None and not roles and now.state is RunState.RUNNING and Path(now.run.folder).exists():
-        facts += [("note", "no rank has reported yet")]
-        facts += [("hint", status.command("dump", now.run))]
+        facts += [("note", "no rank has reported yet"), ("hint", status.command("dump", now.run))]
     look.show(Panel(now.state if look.rich_out() else "", f"run {now.run.run_id}: {now.words}", facts))
     if roles:
         _show_roles(roles, now)
@@ -158,7 +158,7 @@ def _show_slow(run: Run, role: str | None, *, watch: bool, as_json: bool) -> Non
     shown = False
     while not shown or (watch and _lives(run)):
         try:
-            for name, each in asked(run, role, "status --slow"):
+            for name, each in runs_to_ask(run, role, "status --slow"):
                 _show_slowness(name, each, as_json=as_json, line=watch or name != "")
         except UsageError:
             if not shown or _lives(run):
@@ -173,6 +173,7 @@ def _lives(run: Run) -> bool:
 
 
 def _show_slowness(name: str, run: Run, *, as_json: bool, line: bool) -> None:
+    """Watch the ranks of a run, or of the replica with a name, and print how much each waits. `line`: JSON on one."""
     from ddpkit.monitor import client, slow, top
 
     note(f"{f'{name}: ' if name else ''}the ranks are watched for {slow.WATCHED:g} s")
@@ -195,8 +196,8 @@ def _show_slowness(name: str, run: Run, *, as_json: bool, line: bool) -> None:
         look.say(prefix + finding["words"], "WARN")
 
 
-def asked(run: Run, role: str | None, command: str) -> list[tuple[str, Run]]:
-    """Return the runs whose ranks are asked, by their names: the run, or those of its replicas that run.
+def runs_to_ask(run: Run, role: str | None, command: str) -> list[tuple[str, Run]]:
+    """Return the name and run of each whose ranks are asked: the run, without a name, or its replicas that run.
 
     Raises UsageError where none can answer.
     """
@@ -262,7 +263,6 @@ def _show_roles(roles: Sequence[Replica], now: RunStatus) -> None:
 
 def _show_started(seen: RankSample) -> None:
     """Show the ranks of a run without samples."""
-
     rows = [
         (str(rank.rank), rank.host or "-", str(rank.pid or "-"), rank.words, seen.lines.get(rank.rank, "")[:LINE])
         for rank in _exceptions(seen.ranks)
@@ -273,7 +273,7 @@ def _show_started(seen: RankSample) -> None:
 
 
 def _show_sample(seen: RankSample) -> None:
-
+    """Show the ranks of a run with samples of their resources."""
     rows_shown = [
         (
             str(rank.rank),
@@ -330,7 +330,7 @@ def logs(
     from ddpkit.run.run_index import reload
 
     chosen = whole = choose(run, "ddpkit logs {}")
-    names = _replicas(chosen, role, rank)
+    names = _names_of_replicas(chosen, role, rank)
     if names and len(names) == 1 and (rank is not None or attempt is not None):
         chosen = replicas.choose_one(chosen, min(names)).run
         names = None
@@ -341,16 +341,10 @@ def logs(
     begin = None if since is None else time.time() - _age(since)
     if number is None and begin is None and chosen.job is None and logs.is_cut(Path(chosen.folder)):
         note(logs.CUT_WORDS)
-    exact = wanted.ranks is not None and len(wanted.ranks) == 1 and wanted.pattern is None and wanted.host is None
-    if exact and not as_json and number is None and begin is None and chosen.job is None:
-        going_on, wrote = _going_on(chosen) if follow else None, False
-        held = b""
-        for new in logs.read_rank_output(chosen, min(wanted.ranks or ()), going_on):
-            data, held = _whole_characters(held + new)
-            wrote = bool(_put_exact(data)) or wrote
-        _put_exact(held)
-        if not wrote:
-            note(f"rank {min(wanted.ranks or ())} has printed nothing")
+    one_rank = wanted.ranks is not None and len(wanted.ranks) == 1
+    whole_output = wanted.pattern is None and wanted.host is None and number is None and begin is None
+    if one_rank and whole_output and not as_json and chosen.job is None:
+        _print_output(chosen, min(wanted.ranks or ()), follow=follow)
     else:
         _show(chosen, wanted, follow=follow, number=number, as_json=as_json, since=begin)
     if problem := place_problem(chosen):
@@ -360,7 +354,20 @@ def logs(
         note(f"run {now.run.run_id}: {now.words}")
 
 
-def _replicas(run: Run, role: str | None, rank: str | None) -> frozenset[str] | None:
+def _print_output(run: Run, rank: int, *, follow: bool) -> None:
+    """Print the output of one rank, exactly."""
+    from ddpkit.run import logs
+
+    part_of_character, wrote = b"", False
+    for new in logs.read_rank_output(run, rank, _going_on(run) if follow else None):
+        data, part_of_character = _whole_characters(part_of_character + new)
+        wrote = bool(_put_exact(data)) or wrote
+    _put_exact(part_of_character)
+    if not wrote:
+        note(f"rank {rank} has printed nothing")
+
+
+def _names_of_replicas(run: Run, role: str | None, rank: str | None) -> frozenset[str] | None:
     """Return the names of the replicas whose lines are wanted; None: of all. Raises UsageError."""
     from ddpkit.run import replicas
 
@@ -384,14 +391,14 @@ _BEGUN = re.compile(rb"(?:[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\
 
 
 def _whole_characters(data: bytes) -> tuple[bytes, bytes]:
-    """Return data without the character that is not whole yet, and that."""
+    """Split data into whole characters, and the beginning of one whose end is not read yet."""
     begun = _BEGUN.search(data, max(0, len(data) - 3))
     at = begun.start() if begun else len(data)
     return data[:at], data[at:]
 
 
 def _put_exact(data: bytes) -> int:
-    """Print whole output: exact where a program reads it; on a terminal with its colours, and no other controls."""
+    """Print output exactly; on a terminal with its colours, and without other controls. Returns its length."""
     if sys.stdout.isatty():
         lines = (b"\r".join(map(coloured, line.split(b"\r"))) for line in data.split(b"\n"))
         data = b"\n".join(lines)
@@ -413,7 +420,7 @@ def _age(text: str) -> float:
 def _show(
     run: Run, wanted: LineFilter, *, follow: bool, number: int | None, as_json: bool, since: float | None = None
 ) -> Sequence[bytes]:
-    """Print lines of a run. Returns the last of them."""
+    """Print lines of a run. Returns the last `SHOWN` of them. Those of one rank have no label."""
     from ddpkit.run import logs
 
     bare = wanted.ranks is not None and len(wanted.ranks) == 1
@@ -439,7 +446,7 @@ def _show(
 
 
 def _going_on(run: Run) -> Callable[[], bool]:
-    """Return a function for `logs`: whether the run is still running. Shows each change of a job's state."""
+    """Return a function: whether the run goes on. It notes changes of a job, and raises where nobody reads any more."""
     from ddpkit.run.control import Liveness
 
     liveness = Liveness(run, note)
@@ -482,12 +489,12 @@ def stop(
     if role is not None:
         parts = replicas.choose(chosen[0], role)
         for each in replicas.in_pause(parts, chosen[0]):
-            whole = f"to stop the whole run: {status.command('stop', chosen[0])}"
-            note(f"{each.shown} has ended, and starts again after a pause; {whole}")
+            fix = f"to stop the whole run: {status.command('stop', chosen[0])}"
+            note(f"{each.shown} has ended, and starts again after a pause; {fix}")
         chosen = [each.run for each in parts]
     seen = status.get_statuses(chosen)
     if run is None and role is None and not any(now.state.may_live or now.state is RunState.UNKNOWN for now in seen):
-        note(f"no run of this {_place(everything)} is running; to list the runs: ddpkit ps")
+        note(f"no run of this {_directory_or_project(everything)} is running; to list the runs: ddpkit ps")
     stop_runs(chosen, seen, at_once=at_once, dry_run=dry_run, as_json=as_json)
 
 
@@ -613,9 +620,9 @@ def ps(
     if number is not None:
         shown = runs[: _whole(number, "--last ", "ddpkit ps --last 5")]
     else:
-        ended = [run.run_id for run in runs if run.state.ended]
-        old = set() if everything else set(ended[ENDED_SHOWN:])
-        shown = [run for run in runs if run.run_id not in old]
+        ended = [run.run_id for run in runs if run.state.ended]  # the newest first
+        hidden = set() if everything else set(ended[ENDED_SHOWN:])
+        shown = [run for run in runs if run.run_id not in hidden]
     if quiet and not as_json:
         print("".join(f"{run.run_id}\n" for run in shown), end="")
         return
@@ -793,7 +800,7 @@ def rm(
         if only_forget:
             raise UsageError("--forget takes the whole ids of runs, and not --ended", "ddpkit ps --all")
         chosen = [entry.run for entry in status.started_here(known) if entry.run is not None]
-        gone = []
+        gone = []  # ids that leave the list of runs, and nothing else
     elif only_forget:
         chosen, gone = [], [_forgettable(word, known) for word in run or ()]
     else:
@@ -802,7 +809,7 @@ def rm(
         chosen = [run_index.find_target(word, known, status.here(), "ddpkit rm {}") for word in words]
     checked = [control.check_removable(now.run) for now in _ended(chosen, named=not ended)]
     removed = [removable.run for removable in checked]
-    ask_for_others({each.run.folder: each.others for each in checked}, yes=yes, dry_run=dry_run)
+    confirm_foreign_files({each.run.folder: each.others for each in checked}, yes=yes, dry_run=dry_run)
     if not dry_run:
         for removable in checked:
             control.remove_run(removable)
@@ -818,7 +825,7 @@ def rm(
         why = "; its directory and its job stay" if only_forget else ": its directory is missing"
         print(f"{'would remove' if dry_run else 'removed'} {run_id} from the list of runs{why}")
     if not removed and not gone:
-        print(f"no ended runs of this {_place(ended)}", file=sys.stderr)
+        print(f"no ended runs of this {_directory_or_project(ended)}", file=sys.stderr)
 
 
 def _forgettable(word: str, known: Sequence[IndexEntry]) -> str:
@@ -838,23 +845,23 @@ def _forgettable(word: str, known: Sequence[IndexEntry]) -> str:
     return word
 
 
-def _place(everything: bool) -> str:
-    """Return what a command acted in: all runs are those of this directory, where it is below its project's."""
+def _directory_or_project(all_runs: bool) -> str:
+    """Return words for where a command looked for runs; for `all_runs` that is this directory, below the project's."""
     from ddpkit.run import status
 
-    project = status.here() if everything else None
+    project = status.here() if all_runs else None
     below = project is not None and project != Path.cwd().resolve()
     return f"directory (the project is {project})" if below else "project"
 
 
 def _ended(chosen: Sequence[Run], *, named: bool) -> list[RunStatus]:
-    """Return those that have ended. Raises UsageError for another one that the user `named`."""
+    """Return the runs that have ended. Raises UsageError for another run if the user `named` the runs."""
     from ddpkit.run import status
 
     seen = status.get_statuses(chosen)
-    kept = [now for now in seen if not _is_over(now)]
-    if kept and named:
-        first = kept[0]
+    going_on = [now for now in seen if not _is_over(now)]
+    if going_on and named:
+        first = going_on[0]
         words = f"run {first.run.run_id} has not ended ({first.state}); nothing was removed"
         hint = status.command("stop" if first.state.living else "status", first.run)
         if first.run.origin is Origin.INDEX and not first.state.living:
@@ -867,23 +874,23 @@ def _is_over(now: RunStatus) -> bool:
     return now.state.ended or now.state is RunState.LOST
 
 
-def ask_for_others(others: Mapping[str, Sequence[str]], *, yes: bool, dry_run: bool) -> None:
+def confirm_foreign_files(foreign: Mapping[str, Sequence[str]], *, yes: bool, dry_run: bool) -> None:
     """Name the files that are not ddpkit's, by directory. Raises UsageError unless the user agrees to remove them."""
-    others = {folder: names for folder, names in others.items() if names}
-    name_others(others)
-    if not others or yes or dry_run:
+    foreign = {folder: names for folder, names in foreign.items() if names}
+    name_foreign_files(foreign)
+    if not foreign or yes or dry_run:
         return
     if sys.stdin.isatty() and sys.stderr.isatty() and typer.confirm("Remove them as well?", err=True):
         return
-    folder = next(iter(others))
+    folder = next(iter(foreign))
     raise UsageError(
         "files that are not ddpkit's would be removed; nothing was (--yes)", f"ls -la {shlex.quote(folder)}"
     )
 
 
-def name_others(others: Mapping[str, Sequence[str]]) -> None:
+def name_foreign_files(foreign: Mapping[str, Sequence[str]]) -> None:
     """Name the files that are not ddpkit's, by directory."""
-    for folder, names in others.items():
+    for folder, names in foreign.items():
         if names:
             more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
             note(f"not made by ddpkit, in {folder}: {', '.join(names[:LISTED])}{more}")

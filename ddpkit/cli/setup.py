@@ -100,6 +100,7 @@ def files_of_project(project: Path, *, toml: bool, train: bool) -> list[NewFile]
 
 
 def _state(project: Path, path: str, text: bytes) -> str:
+    """Return the state of a file that would be written: see `NewFile.state`."""
     from ddpkit.config import FILE
 
     target = project / path
@@ -131,9 +132,8 @@ def check_files(new_files: list[NewFile]) -> None:
     if not problems:
         return
     text = "; ".join(f"{each.path}: {each.state}" for each in problems)
-    hint = "ddpkit init DIR"
-    if [each.path for each in problems] == [FILE]:
-        hint = "ddpkit init --no-toml --train"
+    only_toml = [each.path for each in problems] == [FILE]
+    hint = "ddpkit init --no-toml --train" if only_toml else "ddpkit init DIR"
     raise UsageError(f"nothing was written: {text}", hint)
 
 

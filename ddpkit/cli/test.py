@@ -120,12 +120,12 @@ def show_report(result: CheckReport, line: Line | None = None, *, verbose: bool 
 
     rows = []
     for id, title in model.TITLES.items():  # noqa: A001
-        mine = [check for check in result.checks if check.id == id]
-        odd = [check for check in mine if check.status in ("warn", "fail")]
-        calm = [check for check in mine if check.status not in ("warn", "fail")]
-        skipped = all(check.status == "skip" for check in calm)
-        if calm and (verbose or not (odd or skipped)):
-            rows += _calm(title, calm, verbose=verbose, hosts=len(result.hosts))
+        checks = [check for check in result.checks if check.id == id]
+        odd = [check for check in checks if check.status in ("warn", "fail")]
+        calm = [check for check in checks if check.status not in ("warn", "fail")]
+        all_skipped = all(check.status == "skip" for check in calm)
+        if calm and (verbose or not (odd or all_skipped)):
+            rows += _rows_of_calm(title, calm, verbose=verbose, hosts=len(result.hosts))
         rows += [(title, check.status.upper(), _where(check), check.evidence) for check in odd]
     table(("check", "status", "where", "evidence"), rows)
     for check in sorted(result.checks, key=lambda check: check.status != "fail"):  # stable: the order of the stages
@@ -140,7 +140,7 @@ def show_report(result: CheckReport, line: Line | None = None, *, verbose: bool 
     look.say(f"ddpkit: {words}, after {result.seconds:.1f} s{logs}", state)
 
 
-def _calm(title: str, checks: Sequence[Check], *, verbose: bool, hosts: int) -> list[tuple[str, str, str, str]]:
+def _rows_of_calm(title: str, checks: Sequence[Check], *, verbose: bool, hosts: int) -> list[tuple[str, str, str, str]]:
     """Return passed and skipped checks in one row, or host by host on request."""
     if verbose:
         return [(title, check.status, _where(check), check.evidence) for check in checks]
@@ -226,6 +226,7 @@ def bench(
 
 
 def _run(ready: Ready, results: BenchResults, log_dir: str, *, as_json: bool) -> int:
+    """Run a bench, and print its results as they come, or one document at the end. Returns the exit code."""
     from ddpkit.diagnosis import verdict
     from ddpkit.preflight import rank_program
     from ddpkit.run.logs import read_end
@@ -311,11 +312,9 @@ def nodes(
     unknown = [host for host in hosts if not memory.matching([host], listed.nodes)]
     if unknown:
         raise UsageError(f"{', '.join(unknown)}: not in the list of bad nodes", "ddpkit nodes")
-    failed = (
-        []
-        if action != "check" or dry_run
-        else _check(chosen, config.choose_python(settings, os.environ), quiet=as_json)
-    )
+    failed: list[str] = []
+    if action == "check" and not dry_run:
+        failed = _check(chosen, config.choose_python(settings, os.environ), quiet=as_json)
     removed = [] if action == "list" else [node for node in chosen if node.host not in failed]
     if removed and not dry_run:
         removed = memory.forgive(settings.bad_nodes, [node.host for node in removed], time.time())
@@ -329,6 +328,7 @@ def nodes(
 
 
 def _show(action: str, left: Sequence[BadNode], removed: Iterable[BadNode], *, dry_run: bool) -> None:
+    """Print the list of bad nodes, or what an action has removed from it, or would remove."""
     now = time.time()
     if action == "list" and left:
         rows = [

@@ -56,22 +56,21 @@ class Fold:
         self._size = 0  # bytes that wait
         self._order: deque[_Line] = deque()  # as they came; those that were shown are still in it
         self._queues: dict[Source, deque[_Line]] = {}
-        # Who has such a line waiting, and how often.
-        self._who: dict[Key, dict[Source, int]] = {}
+        self._waiting: dict[Key, dict[Source, int]] = {}  # how many equal lines of each source wait
 
     def add(self, now: float, source: Source, number: int, text: bytes) -> list[FoldedLine]:
         """Take a line. Returns the lines that are due."""
         line = _Line(source, (number, None if source.rank is not None else source.agent, text), now)
         self._order.append(line)
         self._queues.setdefault(source, deque()).append(line)
-        who = self._who.setdefault(line.key, {})
-        who[source] = who.get(source, 0) + 1
+        sources = self._waiting.setdefault(line.key, {})
+        sources[source] = sources.get(source, 0) + 1
         self._size += len(text) + _EACH
-        if len(who) == self.world_size:
+        if len(sources) == self.world_size:
             return self._take(line)  # every rank has printed it
         folded = self.due(now)
         while self._size > LIMIT:
-            folded += self._next()
+            folded += self._take_oldest()
         return folded
 
     def when(self) -> float | None:
@@ -84,23 +83,23 @@ class Fold:
         """Return the lines that have waited long enough."""
         folded: list[FoldedLine] = []
         while (when := self.when()) is not None and when <= now:
-            folded += self._next()
+            folded += self._take_oldest()
         return folded
 
     def all(self) -> list[FoldedLine]:
         """Return all lines."""
         folded: list[FoldedLine] = []
         while self.when() is not None:
-            folded += self._next()
+            folded += self._take_oldest()
         return folded
 
-    def _next(self) -> list[FoldedLine]:
+    def _take_oldest(self) -> list[FoldedLine]:
         return self._take(self._order[0]) if self.when() is not None else []
 
     def _take(self, line: _Line) -> list[FoldedLine]:
         """Return a line with all sources that have the same one waiting; their earlier lines come first."""
         before: list[list[_Line]] = []
-        sources = list(self._who[line.key])
+        sources = list(self._waiting[line.key])
         for source in sources:
             queue, earlier = self._queues[source], []
             while (head := self._pop(queue)).key != line.key:
@@ -110,15 +109,16 @@ class Fold:
         return [*_merged(before), FoldedLine(line.key[0], line.key[2], sources)]
 
     def _pop(self, queue: deque[_Line]) -> _Line:
+        """Take the first line of a source, and count it out of everything that waits."""
         line = queue.popleft()
         line.shown = True
         self._size -= len(line.key[2]) + _EACH
-        who = self._who[line.key]
-        who[line.source] -= 1
-        if not who[line.source]:
-            del who[line.source]
-            if not who:
-                del self._who[line.key]
+        sources = self._waiting[line.key]
+        sources[line.source] -= 1
+        if not sources[line.source]:
+            del sources[line.source]
+            if not sources:
+                del self._waiting[line.key]
         if not queue:
             del self._queues[line.source]
         return line

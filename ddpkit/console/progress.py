@@ -128,7 +128,7 @@ class Metrics:
         self._find = find
         self._path: Path | None = None
         self._searched = float("-inf")
-        self._seen: tuple[int, ...] = ()
+        self._seen: tuple[int, ...] = ()  # mark of the file that was read last
         self._over = threading.Event()
 
     def start(self) -> None:
@@ -158,19 +158,19 @@ class Metrics:
                 self._path, self._searched = self._find(), time.monotonic()
             if self._path is None:
                 return
-            now = self._path.stat()
-            if _mark(now) != self._seen:
-                self._seen = _mark(now)
+            facts = self._path.stat()
+            if _mark(facts) != self._seen:
+                self._seen = _mark(facts)
                 # What is no file, such as a pipe without a writer, is not waited for.
                 with open(os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
-                    file.seek(max(0, now.st_size - _TAIL))
+                    file.seek(max(0, facts.st_size - _TAIL))
                     self.last = progress(file.read(_TAIL))
         except (OSError, ValueError, OverflowError, RecursionError):
             pass
 
 
-def _mark(now: os.stat_result) -> tuple[int, ...]:
-    return now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns
+def _mark(facts: os.stat_result) -> tuple[int, ...]:
+    return facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns
 
 
 class Header:

@@ -110,7 +110,7 @@ class Relay:
         return f"rank_{rank}.log" if rank is not None else f"{agent}_{host}.log"
 
     def write(self, rank: int | None, host: str, agent: str, number: int, data: bytes, *, show: bool = True) -> None:
-        """Take whole lines of one output (1: standard output, 2: standard error) of a rank, or of the agent."""
+        """Take whole lines of an output (1: standard, 2: error) of a rank or agent. Without `show`: for the logs."""
         name = self.log_name(rank, host, agent)
         self.logs.keep(f"{agent}_{host}" if rank is None else str(rank), host, data)
         lines = self._lines(data)
@@ -129,18 +129,19 @@ class Relay:
         self.write(rank, host, agent, number, data, show=False)
         self.flush(wait=False)
         front = self._coloured(Source(rank, host, agent), number, f"[{self._label(rank, host, agent)}] ".encode())
-        self._put_out(number, front + (coloured(data) if number in self.terminals else data))
+        self._write_out(number, front + (coloured(data) if number in self.terminals else data))
         self._prompt = self._sink(number)
 
     def _show(self, source: Source, number: int, front: bytes, lines: list[bytes]) -> None:
+        """Show lines behind their front, or let them wait for equal ones of other ranks."""
         if self.fold is None or number not in self.folded:
             front = self._coloured(source, number, front)
-            self._put_out(number, front + (b"\n" + front).join(lines) + b"\n")
+            self._write_out(number, front + (b"\n" + front).join(lines) + b"\n")
             return
         now = time.monotonic()
-        self._put([folded for line in lines for folded in self.fold.add(now, source, number, line)])
+        self._show_folded([folded for line in lines for folded in self.fold.add(now, source, number, line)])
 
-    def _put(self, folded: list[FoldedLine]) -> None:
+    def _show_folded(self, folded: list[FoldedLine]) -> None:
         """Show folded lines. Lines of several ranks have no colour, so that those of one rank stand out."""
         assert self.fold is not None
         for number, together in groupby(folded, key=attrgetter("number")):
@@ -149,9 +150,9 @@ class Relay:
                 front = f"[{label(line.sources, self.fold.world_size)}] ".encode()
                 alone = len(line.sources) == 1
                 data += [self._coloured(line.sources[0], number, front) if alone else front, line.text, b"\n"]
-            self._put_out(number, b"".join(data))
+            self._write_out(number, b"".join(data))
 
-    def _put_out(self, number: int, data: bytes) -> None:
+    def _write_out(self, number: int, data: bytes) -> None:
         self._leave_prompt()
         self._sink(number).write(data)
 
@@ -253,7 +254,7 @@ class Relay:
         """
         now = time.monotonic()
         if self.fold is not None:
-            self._put(self.fold.due(now) if wait else self.fold.all())
+            self._show_folded(self.fold.due(now) if wait else self.fold.all())
         if self.logs.has_pieces and (now >= self._logs_at or not wait):
             self._logs_at = now + LOGS_EVERY
             self.logs.hand_over()

@@ -41,9 +41,9 @@ class Bottom:
         self._colour = colour
         self._held = False
         self._active = False
-        self._looked = float("-inf")
+        self._looked = float("-inf")  # time.monotonic()
         self._wrote = float("-inf")
-        self._next = b""
+        self._wanted = b""  # what should stand there, by the last look
 
     def begin(self, source: Callable[[], Standing]) -> None:
         self._header.begin(source)
@@ -60,16 +60,16 @@ class Bottom:
     def around(self, data: bytes, now: float, /) -> tuple[bytes, bytes]:
         """Return bytes to write before and after `data`, so that it stands above the status lines; empty: no change."""
         if not self._active or self._held:
-            self._next = b""
+            self._wanted = b""
         elif now - self._looked >= EVERY:
             self._looked = now
-            self._next = self._drawing()
-        if not data and self._next == self.drawn:
+            self._wanted = self._drawing()
+        if not data and self._wanted == self.drawn:
             return b"", b""
         before = _ERASE if self.drawn else b""
-        self.drawn = self._next
+        self.drawn = self._wanted
         self._wrote = now
-        return before + data, self._next
+        return before + data, self._wanted
 
     def pause(self) -> float | None:
         """Return the seconds until the lines may have changed by themselves."""
@@ -80,6 +80,7 @@ class Bottom:
         return max(0.0, self._wrote + REST - now) if self.drawn else 0.0
 
     def _drawing(self) -> bytes:
+        """Return the bytes that draw the status lines; empty: the window has no room, or is another program's now."""
         try:
             size = os.get_terminal_size(self._handle)
         except OSError:

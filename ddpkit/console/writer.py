@@ -40,7 +40,7 @@ class Screen:
         self._waiting: deque[tuple[_Stream, bytes]] = deque()
         self._size = 0
         self._hurried = False
-        self._asked = self._answered = 0  # looks at the status lines
+        self._asked = self._answered = 0  # looks at the status lines that were asked for; that the thread has done
         self._changed = threading.Condition()
         threading.Thread(target=self._run, daemon=True).start()
 
@@ -72,13 +72,13 @@ class Screen:
         self._hurried = False  # another attempt of a run is not being ended
         if self._bottom is not None:
             self._bottom.begin(source)
-            self._stir()
+            self._look_at_status()
 
     def end(self) -> None:
         """Take the status lines away for good."""
         if self._bottom is not None:
             self._bottom.end()
-            self._stir()
+            self._look_at_status()
 
     def suspend(self) -> None:
         """Ctrl-Z: the status lines go before the shell comes back. Where there is no shell, the kernel lets us run."""
@@ -91,30 +91,31 @@ class Screen:
     def _hold(self, held: bool) -> None:
         if self._bottom is not None:
             self._bottom.hold(held)
-            self._stir()
+            self._look_at_status()
 
-    def _stir(self) -> None:
+    def _look_at_status(self) -> None:
         """Let the thread look at the status lines, and wait a moment until what must go is gone."""
         with self._changed:
             self._asked += 1
             self._changed.notify_all()
-            self._changed.wait_for(lambda: not self._stirred, PROMPT)
+            self._changed.wait_for(lambda: not self._look_is_due, PROMPT)
 
     def close(self, patience: float | None) -> None:
         """Wait until everything is written, at most so many seconds; None: as long as it takes."""
         with self._changed:
-            self._changed.wait_for(lambda: self._size == 0 and not self._stirred, patience)
+            self._changed.wait_for(lambda: self._size == 0 and not self._look_is_due, patience)
 
     def _run(self) -> None:
+        """Write what waits, and draw the status lines, for ever: the thread of the screen."""
         while True:
             with self._changed:
                 # Status lines change by themselves, and are not drawn again for every line of many.
-                self._changed.wait_for(self._wanted, self._bottom.pause() if self._bottom else None)
+                self._changed.wait_for(self._has_work, self._bottom.pause() if self._bottom else None)
                 if self._waiting and self._bottom:
-                    self._changed.wait_for(self._urgent, self._bottom.rest(time.monotonic()))
-                stream, data = self._next()
+                    self._changed.wait_for(self._is_urgent, self._bottom.rest(time.monotonic()))
+                stream, data = self._take_next()
                 asked = self._asked
-            error = self._show(stream, data)
+            error = self._write(stream, data)
             with self._changed:
                 self._size -= len(data)
                 if self._bottom is None or stream.number in self._bottom.numbers:
@@ -127,17 +128,17 @@ class Screen:
                 self.put(self.err, text.encode())
 
     @property
-    def _stirred(self) -> bool:
+    def _look_is_due(self) -> bool:
         return self._answered < self._asked
 
-    def _wanted(self) -> bool:
-        return bool(self._waiting) or self._stirred
+    def _has_work(self) -> bool:
+        return bool(self._waiting) or self._look_is_due
 
-    def _urgent(self) -> bool:
-        return self._hurried or self._stirred or self._size >= TOGETHER
+    def _is_urgent(self) -> bool:
+        return self._hurried or self._look_is_due or self._size >= TOGETHER
 
-    def _next(self) -> tuple[_Stream, bytes]:
-        """Return consecutive data of one stream; if none waits, the stream of the status lines and no data."""
+    def _take_next(self) -> tuple[_Stream, bytes]:
+        """Take consecutive data of one stream; if none waits, return the stream of the status lines and no data."""
         if not self._waiting:
             return self.out if self._bottom is None or 1 in self._bottom.numbers else self.err, b""
         stream, data = self._waiting.popleft()
@@ -147,7 +148,8 @@ class Screen:
             size += len(pieces[-1])
         return stream, b"".join(pieces)
 
-    def _show(self, stream: _Stream, data: bytes) -> int:
+    def _write(self, stream: _Stream, data: bytes) -> int:
+        """Write data to a stream, above the status lines if they stand there. Returns the error, or 0."""
         bottom = self._bottom
         if bottom is None or stream.number not in bottom.numbers:
             return stream.write_now(data)
@@ -178,14 +180,14 @@ class _Stream:
         """Everything is on its way already."""
 
     def write_now(self, data: bytes) -> int:
-        """Write data. Returns the error, or 0. It closes the stream. A full disk does not end the run."""
+        """Write data. Returns the error, or 0. An error closes the stream; a full disk does not end the run."""
         if not self.open or not data:
             return 0
         left = memoryview(data)
         try:
             while left:
                 try:
-                    # It may take a part only; None is: nothing now.
+                    # A stream may take only a part of it; None: nothing now.
                     taken = self._stream.write(left)
                     self._stream.flush()
                 except BlockingIOError as error:

@@ -55,14 +55,14 @@ DUMP_PATIENCE = 60.0  # the same for a dump of thousands of ranks
 def request_dump(run: Run) -> dict[str, Any]:
     """Ask the launcher of a run on this machine for a dump. Returns the summary. Raises DdpkitError."""
     folder = Path(run.folder)
-    before = set(folder.glob(f"dump-*/{dump.SUMMARY}"))
+    old = set(folder.glob(f"dump-*/{dump.SUMMARY}"))
 
-    def fresh() -> dict[str, Any] | None:
-        made = sorted(set(folder.glob(f"dump-*/{dump.SUMMARY}")) - before)
-        return json.loads(read_bounded(made[-1], dump.LARGEST)) if made else None
+    def read_new() -> dict[str, Any] | None:
+        new = sorted(set(folder.glob(f"dump-*/{dump.SUMMARY}")) - old)
+        return json.loads(read_bounded(new[-1], dump.LARGEST)) if new else None
 
     with request_file(run, DUMP_REQUESTS, {"until": process_began() + DUMP_LIMIT}, required=False):
-        summary = _ask_launcher(run, ASK, "dump", fresh, DUMP_PATIENCE)
+        summary = _ask_launcher(run, ASK, "dump", read_new, DUMP_PATIENCE)
     if summary is None:
         raise DdpkitError(f"run {run.run_id} ended before it answered", f"ddpkit status {run.run_id}")
     return summary
@@ -104,9 +104,10 @@ class LauncherSamples:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._answer = Path(run.folder) / SAMPLE_FILE
-        self._last: str | None = None
+        self._last: str | None = None  # number of the answer before the present request
         self._seen = (0, 0)  # inode and time of the file that was read last
-        self._end_time = 1.0  # seconds for the end of a launcher that catches no signal any more
+        # Seconds for the end of a launcher that catches no signal any more: longer for one that has answered once.
+        self._end_time = 1.0
 
     def _read(self) -> dict[str, Any]:
         return read_object(self._answer) or {}
@@ -120,7 +121,7 @@ class LauncherSamples:
         self._last = self._read().get("number")
         try:
             with request_file(run, SAMPLE_REQUESTS, {"span": span, "pss": pss, "waits": waits}, required=True):
-                sample = _ask_launcher(run, LOOK, "top", self._fresh, PATIENCE + span)
+                sample = _ask_launcher(run, LOOK, "top", self._read_new, PATIENCE + span)
                 self._end_time = PATIENCE if sample is not None else self._end_time
                 return sample
         except UsageError:
@@ -131,8 +132,8 @@ class LauncherSamples:
                 return None
             raise
 
-    def _fresh(self) -> dict[str, Any] | None:
-        """Return a new answer; it is read where the file has changed."""
+    def _read_new(self) -> dict[str, Any] | None:
+        """Return a new answer; None: there is none yet. The file is read where it has changed."""
         try:
             stat = self._answer.stat()
         except OSError:
@@ -230,13 +231,13 @@ def read_job_output(run: Run) -> JobOutput:
 
 
 @contextmanager
-def request_file(run: Run, names: str, request: Mapping[str, object], *, required: bool) -> Iterator[None]:
-    """Leave a request in the run's folder while it is answered. Raises UsageError where that is needed, or replaced.
+def request_file(run: Run, pattern: str, request: Mapping[str, object], *, required: bool) -> Iterator[None]:
+    """Leave a request in the run's folder for the time of the block: later no launcher must take it.
 
-    A launcher that did not take it must not take it later.
+    Raises UsageError for a folder that was replaced, and for one that cannot be written where the file is `required`.
     """
     launcher_process.check_place(run)
-    path = Path(run.folder) / names.replace("*", str(os.getpid()))
+    path = Path(run.folder) / pattern.replace("*", str(os.getpid()))
     made = None
     try:
         write_atomically(path, json.dumps(request), 0o600)
@@ -274,6 +275,7 @@ def _ask_launcher(
 
 
 def _silent_hosts(reader: JobOutput, answered: Collection[str]) -> dict[str, list[int]]:
+    """Return the ranks of each host of a job that has not answered."""
     silent: dict[str, list[int]] = {}
     for rank, host in reader.hosts.items():
         if host not in answered:

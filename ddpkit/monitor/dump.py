@@ -110,14 +110,7 @@ def compose(
 ) -> Dump:
     """Judge what was answered. Pure but for the time. `timed_out`: ranks whose wait for others took too long."""
     ranks = sorted(answers.ranks, key=lambda rank: rank.rank)
-    findings = hang.judge(ranks, silent, workdir, timed_out)
-    if findings[0].kind in (FindingKind.STUCK, FindingKind.NONE):  # torch has no record, and stacks show nothing
-        said = [evidence.late_by_ras(answer["text"], ranks, workdir) for answer in answers.ras.values()]
-        late = {each.words: each for findings_of_one in said for each in findings_of_one}.values()
-        findings = [*late, *(finding for finding in findings if not late or finding.kind is FindingKind.UNRECORDED)]
-    spoken = [finding for answer in answers.ras.values() for finding in evidence.ras_problems(answer["text"], ranks)]
-    seen = {finding.words: finding for finding in spoken}
-    findings = [*(finding for finding in findings if not (seen and finding.kind is FindingKind.NONE)), *seen.values()]
+    findings = _with_ras(hang.judge(ranks, silent, workdir, timed_out), answers, ranks, workdir)
     findings = hang.with_hardware(findings, answers.findings[: hang.SHOWN])
     names = rank_state.labels(key for rank in ranks for key in rank.groups)
     rows = [
@@ -152,8 +145,24 @@ def compose(
     return Dump(summary=summary, ranks=tuple(ranks), findings=tuple(findings), answers=answers)
 
 
+def _with_ras(
+    findings: Sequence[hang.Finding], answers: Answers, ranks: Sequence[rank_state.Rank], workdir: str
+) -> list[hang.Finding]:
+    """Add what NCCL RAS says: late ranks where records and stacks show none, and its problems, each once."""
+    texts = [answer["text"] for answer in answers.ras.values()]
+    late: dict[str, hang.Finding] = {}
+    if findings[0].kind in (FindingKind.STUCK, FindingKind.NONE):
+        late = {each.words: each for text in texts for each in evidence.late_by_ras(text, ranks, workdir)}
+    problems = {each.words: each for text in texts for each in evidence.ras_problems(text, ranks)}
+    if late:
+        findings = [each for each in findings if each.kind is FindingKind.UNRECORDED]
+    if problems:
+        findings = [each for each in findings if each.kind is not FindingKind.NONE]
+    return [*late.values(), *findings, *problems.values()]
+
+
 def write(dump: Dump, folder: Path) -> Path:
-    """Keep a dump in the run's folder. Raises OSError."""
+    """Keep a dump in a new directory of the run's folder. Returns it; the summary names it. Raises OSError."""
     stem = folder / f"dump-{time.strftime('%Y%m%d-%H%M%S', time.localtime(dump.summary['time']))}"
     path = stem
     for number in range(2, 100):
@@ -169,6 +178,7 @@ def write(dump: Dump, folder: Path) -> Path:
 
 
 def _write_answers(dump: Dump, path: Path) -> None:
+    """Write the files of a dump beside its summary: see the docstring of this module. Raises OSError."""
     answers = dump.answers
     groups = sorted(answers.stacks.items(), key=lambda row: (len(row[1]), row[1]))
     text = "".join(f"{format_ranks(sorted(ranks))}:\n{stack}\n" for stack, ranks in groups)
@@ -180,9 +190,9 @@ def _write_answers(dump: Dump, path: Path) -> None:
             dump.written.add(rank)
     for host, answer in answers.ras.items():
         create(path / f"ras_{host}.txt", answer["text"])
-    told = " ".join(finding.words for finding in dump.findings)
-    chosen = sorted(answers.smi, key=lambda host: host not in told)
-    for host in chosen[:NAMED]:
+    words = " ".join(finding.words for finding in dump.findings)
+    hosts = sorted(answers.smi, key=lambda host: host not in words)  # first those that a finding names
+    for host in hosts[:NAMED]:
         create(path / f"smi_{host}.xml", zlib.decompress(answers.smi[host]).decode())
     if answers.hardware:
         create(path / HARDWARE, "\n".join(evidence.describe(*each) for each in sorted(answers.hardware.items())))

@@ -59,39 +59,39 @@ def read(value: object) -> Hardware:
 def findings(host: str, hardware: Hardware, ranks: Sequence[Rank]) -> Iterator[Finding]:
     """What is wrong with a host's hardware. GPUs have the ranks whose processes nvidia-smi lists on them.
 
-    The ranks of a finding are guilty: those of a slow GPU are not.
+    The ranks of a finding are guilty. Those of a slow GPU are not: such a finding has none.
     """
     here = {rank.pid: rank.rank for rank in ranks if rank.host == host}
-    users: dict[str, tuple[int, ...]] = {}  # by PCI address
-    slow = []
+    users: dict[str, tuple[int, ...]] = {}  # ranks by the PCI address of their GPU
+    lost_or_slow = []
     for gpu in _gpus(hardware.smi):
         bus = _address(gpu.findtext("pci/pci_bus_id") or "")
         pids = [each.text or "" for each in gpu.iterfind("processes/process_info/pid")]
         users[bus] = tuple(here[int(pid)] for pid in pids if pid.isdecimal() and int(pid) in here)
-        what = [reason for reason in clock_reasons(gpu) if reason in FAULTS_OF_CLOCKS]
+        reasons = [reason for reason in clock_reasons(gpu) if reason in FAULTS_OF_CLOCKS]
         lost = any((each.text or "").strip() in LOST for each in gpu.iter())
-        if lost or what:
+        if lost or reasons:
             clock = gpu.findtext("clocks/sm_clock") or "unknown"
-            words = "is lost" if lost else f"is slowed down ({', '.join(what)}; its SM clock: {clock})"
-            found = _told(host, f"GPU {bus}", users[bus], words)
-            slow.append(found if lost else replace(found, ranks=()))
-    told: dict[tuple[str, str], Finding] = {}
+            words = "is lost" if lost else f"is slowed down ({', '.join(reasons)}; its SM clock: {clock})"
+            finding = _of_gpu(host, bus, users[bus], words)
+            lost_or_slow.append(finding if lost else replace(finding, ranks=()))
+    reported: dict[tuple[str, str], Finding] = {}  # by GPU and number of the Xid: the first report of each
     for line in hardware.kernel:
         xid = XID.search(line)
         if xid:
             bus = _address(xid[1])
-            told.setdefault((bus, xid[2]), _told(host, f"GPU {bus}", users.get(bus, ()), f"the kernel reports {line}"))
+            reported.setdefault((bus, xid[2]), _of_gpu(host, bus, users.get(bus, ()), f"the kernel reports {line}"))
     grown = [f"{name} +{number}" for name, number in hardware.errors.items()]
-    yield from [*told.values(), *slow][:SHOWN]
+    yield from [*reported.values(), *lost_or_slow][:SHOWN]
     if grown:
         rest = f" and {len(grown) - SHOWN} more" if len(grown) > SHOWN else ""
         words = f"errors increase, in {hardware.seconds:.1f} s: {', '.join(grown[:SHOWN])}{rest}"
         yield Finding(FindingKind.HARDWARE, (), f"{host}: {words}")
 
 
-def _told(host: str, part: str, ranks: tuple[int, ...], words: str) -> Finding:
+def _of_gpu(host: str, bus: str, ranks: tuple[int, ...], words: str) -> Finding:
     who = f" (rank {', '.join(map(str, ranks))})" if ranks else ""
-    return Finding(FindingKind.HARDWARE, ranks, f"{part} of {host}{who}: {words}")
+    return Finding(FindingKind.HARDWARE, ranks, f"GPU {bus} of {host}{who}: {words}")
 
 
 def _gpus(text: str) -> Iterator[ElementTree.Element]:
@@ -154,10 +154,10 @@ def ras_problems(text: str, ranks: Sequence[Rank] = ()) -> list[Finding]:
     report = read_ras(text)
     if report is not None:
         return list(_problems(report, ranks))
-    parts = re.split(r"^(?:Errors|Warnings)$", text, flags=re.MULTILINE)
-    told = "\n".join(parts[1:])
-    lines = [line.strip() for line in told.splitlines() if line.strip() and not set(line.strip()) <= {"*", "="}]
-    numbers = tuple(sorted({int(number) for number in re.findall(r"\b[Rr]ank:? (\d+)\b", told)}))
+    _, *sections = re.split(r"^(?:Errors|Warnings)$", text, flags=re.MULTILINE)
+    problems = "\n".join(sections)
+    lines = [line.strip() for line in problems.splitlines() if line.strip() and not set(line.strip()) <= {"*", "="}]
+    numbers = tuple(sorted({int(number) for number in re.findall(r"\b[Rr]ank:? (\d+)\b", problems)}))
     if not lines:
         return []
     return [Finding(FindingKind.RAS, numbers, f"NCCL RAS: {' / '.join(lines[:12])}")]
@@ -217,7 +217,7 @@ def _by_process(ranks: Sequence[Rank]) -> dict[int, Rank]:
 
 
 def _counts(text: str) -> Iterator[tuple[str, dict[int, int]]]:
-    """Operations that differ within a communicator: how many of them each process has begun."""
+    """Yield each operation whose number differs within a communicator, with the number that each process has begun."""
     report = read_ras(text)
     if report is None:
         for call, rows in _COUNTS.findall(text):
@@ -236,6 +236,7 @@ def _problems(report: Sequence[Communicator], ranks: Sequence[Rank]) -> Iterator
     for communicator in report:
         for each in [each for each in communicator if each.problems][:SHOWN]:
             known = of_process.get(each.pid)
-            number = known.rank if known else each.number if len(communicator) == len(ranks) else None
+            has_all_ranks = len(communicator) == len(ranks)  # then its numbers are those of the ranks
+            number = known.rank if known else each.number if has_all_ranks else None
             words = f"NCCL RAS: {known.who if known else each.who}: {', '.join(each.problems)}"
             yield Finding(FindingKind.RAS, () if number is None else (number,), words)

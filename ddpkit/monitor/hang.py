@@ -12,13 +12,14 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import NamedTuple
 
-from ddpkit.monitor.rank_state import InGroup, Pending, Rank, labels, where
+from ddpkit.monitor.rank_state import GroupKey, InGroup, Pending, Rank, labels, where
 from ddpkit.run.state import describe_stall
 from ddpkit.text import format_ranks
 
 SHOWN = 8  # ranks that a finding names one by one
-_CALLS = ("T", "t", "D")
+_STOPPED = ("T", "t", "D")  # states in /proc/PID/stat: by a signal, by a debugger, in a call of the kernel
 GPU_STUCK = "an earlier kernel keeps it busy, or it hangs"
 UNTIMED = (
     "the network between them is broken, or a GPU hangs before it (with TORCH_NCCL_ENABLE_TIMING=1 its rank is named)"
@@ -76,35 +77,31 @@ def judge(
     """
     findings = []
     ranks = _with_timeouts(ranks, timed_out)
-    known = {rank.rank: rank for rank in ranks}
+    known = {rank.rank: rank for rank in ranks}  # that answered
     for host, theirs in silent.items():
         findings.append(Finding(FindingKind.SILENT, tuple(theirs), f"{host} did not answer ({format_ranks(theirs)})"))
-    named: set[int] = set()
-    waits = [
-        finding
-        for key, label, members in _all_groups(ranks)
-        for finding in _judge_group(key, label, members, known, named, workdir)
-    ]
+    named: set[int] = set()  # ranks that a finding names; `_judge_group` adds to it
+    waits = [finding for group in _comparable_groups(ranks) for finding in _judge_group(group, known, named, workdir)]
     findings += waits
     for rank in ranks:
-        if rank.state in _CALLS and rank.rank not in named:
-            findings.append(Finding(FindingKind.STOPPED, (rank.rank,), f"{rank.who} {_held(rank, workdir)}"))
+        if rank.state in _STOPPED and rank.rank not in named:
+            findings.append(Finding(FindingKind.STOPPED, (rank.rank,), f"{rank.who} {_why_stopped(rank, workdir)}"))
             named.add(rank.rank)
     if not waits:
         findings += _judge_stacks(ranks, named, workdir, timed_out)
     findings.sort(key=lambda finding: _ORDER.index(finding.kind))
     return [
-        *(findings or [Finding(FindingKind.NONE, (), _nothing(ranks, workdir))]),
+        *(findings or [Finding(FindingKind.NONE, (), _no_wait(ranks, workdir))]),
         *_unrecorded(ranks),
     ]
 
 
 def with_hardware(findings: Sequence[Finding], hardware: Sequence[Finding]) -> list[Finding]:
-    """Findings about ranks first; but a GPU that failed before one that all ranks wait, and no rank is to blame for."""
+    """Add findings about hardware behind those about ranks; a GPU that failed before STUCK, whose cause it may be."""
     failed = [finding for finding in hardware if finding.ranks]
-    at = next((at for at, each in enumerate(findings) if each.kind is FindingKind.STUCK), len(findings))
-    others = [finding for finding in hardware if not finding.ranks]
-    return [*findings[:at], *failed, *findings[at:], *others]
+    all_wait = next((at for at, each in enumerate(findings) if each.kind is FindingKind.STUCK), len(findings))
+    guiltless = [finding for finding in hardware if not finding.ranks]
+    return [*findings[:all_wait], *failed, *findings[all_wait:], *guiltless]
 
 
 def after_timeout(findings: Sequence[Finding], timed_out: Collection[int]) -> list[Finding]:
@@ -114,15 +111,15 @@ def after_timeout(findings: Sequence[Finding], timed_out: Collection[int]) -> li
 
 
 def _with_timeouts(ranks: Sequence[Rank], timed_out: Collection[int]) -> Sequence[Rank]:
-    """Ranks that timed out wait in the last collective that others have not begun: their record calls it retired."""
+    """Let ranks that timed out wait again in their last collective, if some rank has not begun it: torch retires it."""
 
-    def least(key: str) -> int:
+    def least_begun(key: GroupKey) -> int:
         groups = [_in_group(rank, key) for rank in ranks]
         return min(group.begun for group in groups if group is not None)
 
-    def waiting(rank: Rank, key: str, group: InGroup) -> InGroup:
+    def waiting(rank: Rank, key: GroupKey, group: InGroup) -> InGroup:
         seq = group.begun
-        if group.pending is not None or seq not in group.ops or seq <= least(key):
+        if group.pending is not None or seq not in group.ops or seq <= least_begun(key):
             return group
         pending = Pending(op=group.ops[seq], seq=seq, sizes=group.sizes[seq], since=rank.idle or 0.0)
         return replace(group, done=seq - 1, pending=pending)
@@ -138,89 +135,100 @@ def _with_timeouts(ranks: Sequence[Rank], timed_out: Collection[int]) -> Sequenc
 _ORDER = list(FindingKind)
 
 
-def _all_groups(ranks: Sequence[Rank]) -> list[tuple[str, str, tuple[int, ...]]]:
-    """Each process group: its key, what people call it, and its global ranks.
+class Group(NamedTuple):
+    """One process group of the run."""
 
-    Two may share a name (a mesh): they are told apart by their ranks.
+    key: GroupKey
+    label: str  # what people call it
+    members: tuple[int, ...]  # global ranks
+
+
+def _comparable_groups(ranks: Sequence[Rank]) -> list[Group]:
+    """Return each process group whose collectives have the same number on all its ranks (see `Rank.incomparable`).
+
+    Groups of a mesh may share a key: each has a label with its members.
     """
-    groups: dict[tuple[str, tuple[int, ...]], None] = {}
-    present: dict[str, list[int]] = {}  # by group: the ranks that have recorded something of it
+    incomparable = frozenset[GroupKey]().union(*(rank.incomparable for rank in ranks))
+    recorded: dict[GroupKey, list[int]] = {}  # ranks with a record of the group
     for rank in ranks:
         for key in rank.groups:
-            present.setdefault(key, []).append(rank.rank)
-    incomparable = frozenset().union(*(rank.incomparable for rank in ranks))
-    for rank in ranks:
-        for key in (key for key in rank.groups if key not in incomparable):
-            members = rank.members.get(key.partition(":")[0])
-            groups[key, members or tuple(present[key])] = None
-    count = Counter(key for key, _ in groups)
-    names = labels(key for key, _ in groups)
+            recorded.setdefault(key, []).append(rank.rank)
+    found = dict.fromkeys(
+        (key, rank.members.get(key.name) or tuple(recorded[key]))
+        for rank in ranks
+        for key in rank.groups
+        if key not in incomparable
+    )
+    count = Counter(key for key, _ in found)
+    names = labels(count)
     return [
-        (key, names[key] if count[key] == 1 else f"{names[key]} ({format_ranks(members)})", members)
-        for key, members in groups
+        Group(key, names[key] if count[key] == 1 else f"{names[key]} ({format_ranks(members)})", members)
+        for key, members in found
     ]
 
 
-def _in_group(rank: Rank, key: str) -> InGroup | None:
-    """How far a rank is in a group, also where its record holds no collective of it (any more)."""
-    name = key.partition(":")[0]
+def _in_group(rank: Rank, key: GroupKey) -> InGroup | None:
+    """How far a rank is in a group, by its record, else by torch's count of collectives; None: it records nothing."""
     if key in rank.groups or not rank.recorded:
         return rank.groups.get(key)
-    begun = max(0, rank.counted.get(name, 0))
+    begun = max(0, rank.counted.get(key.name, 0))
     return InGroup(begun=begun, done=begun, ops={}, sizes={}, pending=None)
 
 
-def _judge_group(
-    key: str, label: str, members: tuple[int, ...], known: Mapping[int, Rank], named: set[int], workdir: str
-) -> list[Finding]:
-    all_groups = {number: _in_group(known[number], key) for number in members if number in known}
-    inside = {number: group for number, group in all_groups.items() if group is not None}
-    waiting = {number: group.pending for number, group in inside.items() if group.pending is not None}
+def _judge_group(group: Group, known: Mapping[int, Rank], named: set[int], workdir: str) -> list[Finding]:
+    """Judge the first collective of a group in which ranks wait: who is late for it, or calls another one instead.
+
+    Empty: no rank waits. `known`: the ranks that answered, by number. `named` gets the ranks of the findings.
+    """
+    progress = {number: _in_group(known[number], group.key) for number in group.members if number in known}
+    inside = {number: each for number, each in progress.items() if each is not None}
+    waiting = {number: each.pending for number, each in inside.items() if each.pending is not None}
     if not waiting:
         return []
     different = _first_difference(inside)
     if different is not None:
         named |= set(inside)
-        return [_mismatch(key, label, *different, known=known, workdir=workdir)]
+        return [_mismatch(group, different, known, workdir)]
     first = min(waiting.values(), key=lambda each: each.seq)
     at_it = [number for number, each in waiting.items() if each.seq == first.seq]
     since = max(waiting[number].since for number in at_it)
-    what = f"{first.op} #{first.seq} of group {label}"
+    what = f"{first.op} #{first.seq} of group {group.label}"
     wait = f"{format_ranks(at_it)} wait{'s' if len(at_it) == 1 else ''} in it for {since:.0f} s"
-    late = [known[number] for number, group in inside.items() if group.begun < first.seq]
-    late += [known[number] for number in members if number in known and number not in inside]
-    absent = [number for number in members if number not in known]
-    findings = []
-    for rank in late[:SHOWN]:
-        named.add(rank.rank)
-        if rank.state in _CALLS:
-            words = f"{rank.who} {_held(rank, workdir)}; {what} waits for it ({wait})"
-            findings.append(Finding(FindingKind.STOPPED, (rank.rank,), words))
-        elif rank.recorded or (rank.stack and not rank.communicates):
-            words = f"{rank.who} has not joined {what} ({wait}): {place(rank, workdir)}"
-            findings.append(Finding(FindingKind.LATE, (rank.rank,), words))
-        else:
-            words = f"{rank.who} does not report its position ({rank.why or 'no record'}), and {wait}: {what}"
-            findings.append(Finding(FindingKind.SILENT, (rank.rank,), words))
+    late = [number for number, each in inside.items() if each.begun < first.seq]
+    late += [number for number in progress if number not in inside]
+    findings = [_late(known[number], what, wait, workdir) for number in late[:SHOWN]]
+    named |= set(late)
     if len(late) > SHOWN:
-        rest = [rank.rank for rank in late[SHOWN:]]
-        named |= set(rest)
+        rest = late[SHOWN:]
         findings.append(Finding(FindingKind.LATE, tuple(rest), f"{format_ranks(rest)} have not joined {what} either"))
+    absent = [number for number in group.members if number not in known]
     if absent:
         words = f"{what} waits for {format_ranks(absent)}, which did not answer ({wait})"
         findings.append(Finding(FindingKind.SILENT, tuple(absent), words))
-    held = [known[number] for number in inside if known[number].state in _CALLS and number not in named]
-    for rank in held:
+    stopped = [known[number] for number in inside if known[number].state in _STOPPED and number not in named]
+    for rank in stopped:
         named.add(rank.rank)
-        words = f"{rank.who} {_held(rank, workdir)}; it had started {what} ({wait})"
+        words = f"{rank.who} {_why_stopped(rank, workdir)}; it had started {what} ({wait})"
         findings.append(Finding(FindingKind.STOPPED, (rank.rank,), words))
-    return findings or list(_all_joined(key, what, wait, waiting, known, workdir))
+    return findings or list(_all_joined(group, what, wait, waiting, known, workdir))
+
+
+def _late(rank: Rank, what: str, wait: str, workdir: str) -> Finding:
+    """Say why a collective waits for a rank: it is stopped, or elsewhere in the code, or nobody knows where."""
+    if rank.state in _STOPPED:
+        words = f"{rank.who} {_why_stopped(rank, workdir)}; {what} waits for it ({wait})"
+        return Finding(FindingKind.STOPPED, (rank.rank,), words)
+    if rank.recorded or (rank.stack and not rank.communicates):
+        words = f"{rank.who} has not joined {what} ({wait}): {place(rank, workdir)}"
+        return Finding(FindingKind.LATE, (rank.rank,), words)
+    words = f"{rank.who} does not report its position ({rank.why or 'no record'}), and {wait}: {what}"
+    return Finding(FindingKind.SILENT, (rank.rank,), words)
 
 
 def _all_joined(
-    key: str, what: str, wait: str, waiting: Mapping[int, Pending], known: Mapping[int, Rank], workdir: str
+    group: Group, what: str, wait: str, waiting: Mapping[int, Pending], known: Mapping[int, Rank], workdir: str
 ) -> Iterator[Finding]:
-    """A collective that no rank is late for. With NCCL a rank only queues it: its GPU may not come to it."""
+    """Judge a collective that all ranks have joined. With NCCL a rank only queues it: its GPU may not come to it."""
     first = min(each.seq for each in waiting.values())
     queued = [number for number, each in waiting.items() if each.seq == first and not each.started]
     if queued and any(each.started for each in waiting.values()):
@@ -229,63 +237,67 @@ def _all_joined(
             words = f"{rank.who} has queued {what}, and its GPU has not started it ({wait}): {GPU_STUCK}"
             yield Finding(FindingKind.LATE, (number,), f"{words}; {place(rank, workdir)}")
         return
-    verb = "queued" if queued and key.endswith("nccl") else "joined"
+    verb = "queued" if queued and group.key.backend.endswith("nccl") else "joined"
     words = f"all ranks have {verb} {what} ({wait}), and it has not finished: it is still running, "
     words += "or the network between them is broken" if verb == "joined" else UNTIMED
     yield Finding(FindingKind.STUCK, (), words)
 
 
-def _first_difference(inside: Mapping[int, InGroup]) -> tuple[int, dict[int, str]] | None:
-    """The first collective that is not the same on all ranks: its number, and what each rank has there.
+class Difference(NamedTuple):
+    """A collective that is not the same on all ranks."""
 
-    What has ended on all of them, whatever it was, is not what they wait for.
+    seq: int
+    calls: Mapping[int, str]  # by rank
+
+
+def _first_difference(inside: Mapping[int, InGroup]) -> Difference | None:
+    """Return the first collective that is not the same on all ranks; None: there is none in their records.
+
+    A collective that has ended on all ranks is not what they wait for.
     """
     ended = min(group.done for group in inside.values())
     numbers = sorted({seq for group in inside.values() for seq in group.ops if seq > ended})
     for seq in numbers:
         ops = {number: group.ops[seq] for number, group in inside.items() if seq in group.ops}
         if len(set(ops.values())) > 1:
-            return seq, ops
+            return Difference(seq, ops)
         if set(ops.values()) == {"all_reduce"}:  # the same size on every rank, or it hangs or adds up nonsense
             sizes = {number: f"all_reduce of {inside[number].sizes[seq]}" for number in ops}
             if len(set(sizes.values())) > 1:
-                return seq, sizes
+                return Difference(seq, sizes)
     return None
 
 
-def _mismatch(
-    key: str, label: str, seq: int, ops: Mapping[int, str], *, known: Mapping[int, Rank], workdir: str
-) -> Finding:
+def _mismatch(group: Group, different: Difference, known: Mapping[int, Rank], workdir: str) -> Finding:
     """Ranks that call different collectives. The fewer are the suspects; with as many on each side, all are."""
-    count = Counter(ops.values()).most_common()
+    seq, calls = different
+    count = Counter(calls.values()).most_common()
     tie = len(count) > 1 and count[0][1] == count[1][1]
     common = count[0][0]
-    odd = [number for number, op in ops.items() if tie or op != common]
+    odd = [number for number, call in calls.items() if tie or call != common]
     words = []
-    for op, _ in reversed(count):
-        theirs = [number for number, each in ops.items() if each == op]
-        one = known[theirs[0]]
-        who = one.who if len(theirs) == 1 else format_ranks(theirs)
-        pending = one.groups[key].pending
-        place = where(one, workdir)
-        if pending is not None and pending.seq == seq:
-            place = f"at {place}"
-        elif pending is not None:
-            place = f"before {pending.op} #{pending.seq} at {place}"
+    for call, _ in reversed(count):
+        callers = [number for number, each in calls.items() if each == call]
+        one = known[callers[0]]
+        who = one.who if len(callers) == 1 else format_ranks(callers)
+        pending, spot = one.groups[group.key].pending, where(one, workdir)
+        if pending is None:
+            position = f"and continued to {spot}"
+        elif pending.seq == seq:
+            position = f"at {spot}"
         else:
-            place = f"and continued to {place}"
-        words.append(f"{who} call{'s' if len(theirs) == 1 else ''} {op} #{seq} {place}")
-    return Finding(
-        FindingKind.MISMATCH, tuple(odd), f"ranks call different collectives in group {label}: {'; '.join(words)}"
-    )
+            position = f"before {pending.op} #{pending.seq} at {spot}"
+        words.append(f"{who} call{'s' if len(callers) == 1 else ''} {call} #{seq} {position}")
+    what = f"ranks call different collectives in group {group.label}: {'; '.join(words)}"
+    return Finding(FindingKind.MISMATCH, tuple(odd), what)
 
 
 def _judge_stacks(
     ranks: Sequence[Rank], named: set[int], workdir: str, timed_out: Collection[int] = ()
 ) -> list[Finding]:
-    """Without a record: who is inside of torch.distributed, and who is not."""
-    seen = [rank for rank in ranks if rank.stack and rank.state not in _CALLS and rank.rank not in named]
-    seen = [rank for rank in seen if rank.rank not in timed_out]
+    """Judge by stacks the ranks that no finding has `named`: who is outside of torch.distributed, or apart in it."""
+    seen = [rank for rank in ranks if rank.stack and rank.state not in _STOPPED and rank.rank not in named]
+    seen = [rank for rank in seen if rank.rank not in timed_out]  # their wait is over: they may be anywhere
     inside = [rank for rank in seen if rank.communicates]
     outside = [rank for rank in seen if not rank.communicates]
     if not inside and not timed_out:
@@ -296,17 +308,18 @@ def _judge_stacks(
     )
     findings = []
     for rank in outside[:SHOWN]:
-        words = f"{rank.who} is in no collective while {wait}: {place(rank, workdir)}"
         if timed_out:
-            words = f"{rank.who} did not come, and {format_ranks(timed_out)} waited in vain: {place(rank, workdir)}"
-        findings.append(Finding(FindingKind.STACKS, (rank.rank,), words))
+            words = f"{rank.who} did not come, and {format_ranks(timed_out)} waited in vain"
+        else:
+            words = f"{rank.who} is in no collective while {wait}"
+        findings.append(Finding(FindingKind.STACKS, (rank.rank,), f"{words}: {place(rank, workdir)}"))
     spots = Counter((rank.user_frame, rank.call) for rank in inside)
     if not outside and len(spots) > 1:
         ways = []
-        for (_, call), number in reversed(spots.most_common()):
-            theirs = [rank for rank in inside if (rank.user_frame, rank.call) == (_, call)]
-            who = theirs[0].who if number == 1 else format_ranks(rank.rank for rank in theirs)
-            ways.append(f"{who} in {call or 'torch.distributed'} at {where(theirs[0], workdir)}")
+        for spot, number in reversed(spots.most_common()):
+            there = [rank for rank in inside if (rank.user_frame, rank.call) == spot]
+            who = there[0].who if number == 1 else format_ranks(rank.rank for rank in there)
+            ways.append(f"{who} in {there[0].call or 'torch.distributed'} at {where(there[0], workdir)}")
         least = min(spots.values())
         odd = [rank.rank for rank in inside if spots[rank.user_frame, rank.call] == least]
         words = f"ranks wait in different places: {'; '.join(ways)}"
@@ -326,6 +339,7 @@ def _unrecorded(ranks: Sequence[Rank]) -> list[Finding]:
     """Ranks without a record of collectives, by the reason."""
     by_reason: dict[str, list[int]] = {}
     waits = any(rank.communicates for rank in ranks)
+    # A rank that has only faulthandler (no `--observe stacks`) never has a record: it is missed where ranks wait.
     for rank in [rank for rank in ranks if waits or rank.how != "faulthandler"]:
         by_reason.setdefault(rank.unrecorded, []).append(rank.rank)
     return [
@@ -339,7 +353,8 @@ def _unrecorded(ranks: Sequence[Rank]) -> list[Finding]:
     ]
 
 
-def _nothing(ranks: Sequence[Rank], workdir: str) -> str:
+def _no_wait(ranks: Sequence[Rank], workdir: str) -> str:
+    """Words for ranks of which none is seen to wait."""
     seen = [rank for rank in ranks if rank.stack]
     if not seen:
         why = next((rank.why for rank in ranks if rank.why), "no rank is running")
@@ -359,7 +374,7 @@ def place(rank: Rank, workdir: str) -> str:
     return f"it is in {where(rank, workdir)}{call}"
 
 
-def _held(rank: Rank, workdir: str) -> str:
+def _why_stopped(rank: Rank, workdir: str) -> str:
     was = f", in {where(rank, workdir)}" if rank.stack else ""
     kernel = f" ({rank.wchan})" if rank.wchan not in ("", "0") else ""
     return describe_stall(rank.state, rank.pid, rank.host, where=was, kernel=kernel)

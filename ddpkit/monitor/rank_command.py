@@ -18,6 +18,7 @@ from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ddpkit.errors import DdpkitError, UsageError, install, no_process
 from ddpkit.launchers.host_names import Via
@@ -61,7 +62,7 @@ class RankPlace:
         Words: see `ddpkit/node/at_rank.py`. Raises UsageError where this user has no way there.
         """
         run = self.run
-        text = self._text(words)
+        text = self._program(words)
         env = dict(os.environ)
         if (job := _job_of(run)) is not None:
             output = ["--pty"] if terminal else []
@@ -78,8 +79,8 @@ class RankPlace:
         """The command line, for a dry run."""
         return join(self.command(words, terminal=terminal)[0])
 
-    def _text(self, words: Sequence[str]) -> str:
-        """The program of the node, in one line of characters that no shell reads, a shell of tcsh's kind included."""
+    def _program(self, words: Sequence[str]) -> str:
+        """Return the Python program of the node, in one line without a character that any shell expands, tcsh too."""
         holds = [hold.run_id for hold in run_index.list_holds()]  # a fork of one has its variables
         ask = {"runs": [self.run.run_id, *holds], "pid": self.pid, "env": dict(self.env), "words": [*words]}
         program = f"{read_texts()['at_rank']}\nmain({ask!r})\n"
@@ -110,35 +111,19 @@ def _job_of(run: Run) -> str | None:
 
 
 def find_rank(run: Run, rank: int, *, dry: bool = False) -> RankPlace:
-    """Ask a running launch where a rank is. Raises DdpkitError, also for a run that this user's index has not.
+    """Return where a rank of a running launch is. Raises DdpkitError, also for a run that this user's index has not.
 
-    `dry`: nobody is asked; the launcher writes its ranks into the run's directory every few seconds.
+    `dry`: no launcher is asked; each writes its ranks into the run's directory every few seconds.
     """
     if run.origin is not Origin.INDEX:
         what = f"run {run.run_id} is not in this user's index: ddpkit connects to no host that its record names"
         raise UsageError(what, "ddpkit ps")
-    if run.job is not None:
-        reader = client.read_job_output(run)
-        hosts, pids, group_of = reader.hosts, reader.pids, reader.group_of if reader.groups else None
-    elif dry:
-        from ddpkit.run.status import read_ranks
-
-        written = read_ranks(run)
-        ranks = [each for each in written.ranks if each.pid and not each.over] if written else []
-        hosts, pids = {each.rank: each.host for each in ranks}, {each.rank: each.pid or 0 for each in ranks}
-        group_of = None
-    else:
-        sample = client.LauncherSamples(run).sample(0.0, pss=False) or {"hosts": []}
-        found = {
-            int(each): (host["host"], facts["pid"]) for host in sample["hosts"] for each, facts in host["ranks"].items()
-        }
-        hosts, pids = {each: host for each, (host, _) in found.items()}, {each: pid for each, (_, pid) in found.items()}
-        group_of = None
-    if rank not in pids:
+    known = _known_ranks(run, dry=dry)
+    if rank not in known.pids:
         what = f"rank {rank} of run {run.run_id} does not run{', or is not in its status yet' if dry else ''}"
         raise UsageError(what, f"ddpkit status {run.run_id}")
-    host = hosts[rank]
-    peers = sorted(each for each in hosts if hosts[each] == host)
+    host = known.hosts[rank]
+    peers = sorted(each for each in known.hosts if known.hosts[each] == host)
     numbers = {
         "RANK": rank,
         "WORLD_SIZE": run.world_size,
@@ -146,7 +131,33 @@ def find_rank(run: Run, rank: int, *, dry: bool = False) -> RankPlace:
         "LOCAL_WORLD_SIZE": len(peers),
     }
     env = {"DDPKIT_RUN": run.run_id, **{name: str(number) for name, number in numbers.items()}}
-    return RankPlace(run=run, host=host, pid=pids[rank], env=env, group=group_of(host) if group_of else None)
+    group = known.group_of(host) if known.group_of else None
+    return RankPlace(run=run, host=host, pid=known.pids[rank], env=env, group=group)
+
+
+class _KnownRanks(NamedTuple):
+    """The ranks of a run: the host and the process of each by its number."""
+
+    hosts: Mapping[int, str]
+    pids: Mapping[int, int]
+    group_of: Callable[[str], int] | None = None  # of a host; None: the job is not heterogeneous, or there is none
+
+
+def _known_ranks(run: Run, *, dry: bool) -> _KnownRanks:
+    """Return the ranks by the output of the job, or by the run's status (`dry`), or by the launcher, which is asked."""
+    if run.job is not None:
+        reader = client.read_job_output(run)
+        return _KnownRanks(reader.hosts, reader.pids, reader.group_of if reader.groups else None)
+    if dry:
+        from ddpkit.run.status import read_ranks
+
+        written = read_ranks(run)
+        seen = written.ranks if written else ()
+        ranks = [(each.rank, each.host, each.pid) for each in seen if each.pid and not each.over]
+    else:
+        sample = client.LauncherSamples(run).sample(0.0, pss=False) or {"hosts": []}
+        ranks = [(int(each), at["host"], facts["pid"]) for at in sample["hosts"] for each, facts in at["ranks"].items()]
+    return _KnownRanks({rank: host for rank, host, _ in ranks}, {rank: pid for rank, _, pid in ranks})
 
 
 # ---- the command, while it runs

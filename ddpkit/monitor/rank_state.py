@@ -9,13 +9,28 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 _TORCH = re.compile(r"(^|/)torch/")
 _LIBRARY = re.compile(r"(^|/)(site-packages|dist-packages|lib/python3(\.\d+)?t?)/|^<|/ddpkit-[0-9a-f]+/")
 _WRAPPERS = ("wrapper", "decorate_context", "_fn", "inner")
 
 Frame = tuple[str, int, str]  # file, line, function
+
+
+class GroupKey(NamedTuple):
+    """A process group on one of its backends, which counts its collectives by itself: `0:gloo`."""
+
+    name: str
+    backend: str
+
+    @classmethod
+    def of(cls, text: str) -> GroupKey:
+        name, _, backend = text.partition(":")
+        return cls(name, backend)
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.backend}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,10 +71,10 @@ class Rank:
     switches: int | None = None  # how often its main thread has waited; None: not known
     recorded: bool = False  # its Flight Recorder is on
     unrecorded: str = ""  # why its Flight Recorder is off; empty: it is on, or not known
-    groups: Mapping[str, InGroup] = field(default_factory=dict)  # by name and backend: `0:gloo`; each counts by itself
-    incomparable: frozenset[str] = frozenset()  # groups whose numbers count send and recv, which not all ranks call
-    counted: Mapping[str, int] = field(default_factory=dict)  # by name: the number of the last collective
-    members: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # by name: global ranks
+    groups: Mapping[GroupKey, InGroup] = field(default_factory=dict)
+    incomparable: frozenset[GroupKey] = frozenset()  # their numbers count send and recv, which not all ranks call
+    counted: Mapping[str, int] = field(default_factory=dict)  # by name of a group: the number of the last collective
+    members: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # by name of a group: global ranks
     idle: float | None = None  # seconds since its last collective began or ended; None: there was none, or no record
 
     @property
@@ -117,8 +132,8 @@ def read(number: int, host: str, facts: Mapping[str, Any], now: float) -> Rank:
         switches=facts.get("switches"),
         recorded=bool(record) and not record.get("off"),
         unrecorded=record.get("off") or "",
-        groups={key: _group(group, now) for key, group in (record.get("groups") or {}).items()},
-        incomparable=frozenset(record.get("incomparable") or ()),
+        groups={GroupKey.of(key): _group(group, now) for key, group in (record.get("groups") or {}).items()},
+        incomparable=frozenset(map(GroupKey.of, record.get("incomparable") or ())),
         counted={
             str(name): int(status.get("last_enqueued_collective", 0))
             for name, status in (record.get("status") or {}).items()
@@ -129,6 +144,7 @@ def read(number: int, host: str, facts: Mapping[str, Any], now: float) -> Rank:
 
 
 def _group(group: Mapping[str, Any], now: float) -> InGroup:
+    """Read one group of `stack_dump.collect`. `open`: its first collective that has not ended, or None."""
     ops, sizes = _recorded(group["ops"])
     begun, pending = int(group["begun"]), None
     if group["open"] is not None:
@@ -156,15 +172,15 @@ def _members(text: str) -> tuple[int, ...]:
 
 @lru_cache(maxsize=1024)
 def _shared(stack: tuple[Frame, ...]) -> tuple[Frame, ...]:
-    """One value for all equal ones."""
+    """Return one object for all equal stacks: thousands of ranks have the same."""
     return stack
 
 
-def labels(keys: Iterable[str]) -> dict[str, str]:
-    """What people call these groups: by name, and by the backend only where a group has two."""
+def labels(keys: Iterable[GroupKey]) -> dict[GroupKey, str]:
+    """What people call these groups: the name, with the backend only where a group has two."""
     known = list(dict.fromkeys(keys))
-    names = [key.partition(":")[0] for key in known]
-    return {key: key if names.count(key.partition(":")[0]) > 1 else key.partition(":")[0] for key in known}
+    names = [key.name for key in known]
+    return {key: str(key) if names.count(key.name) > 1 else key.name for key in known}
 
 
 # ---- words

@@ -174,11 +174,11 @@ class DumpQuestion(Question):
         super().__init__(nodes, DUMP, {"asks": asks}, limit, read)
         self.phase = Phase.ANSWERS
         self.dump: Dump | None = None
-        self.folder, self.problem = "", ""
+        self.folder, self.problem = "", ""  # where it was written, or why it was not
         self.answered = answers
-        self._ranks = dict(self.silent)
+        self._ranks = dict(self.silent)  # of each host: a host is silent again where its answer is nonsense
         self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._left = self._done = 0  # tasks that were given to the thread; that it has done
+        self._given = self._done = 0  # tasks that were given to the thread; that it has done
         threading.Thread(target=self._work, daemon=True).start()
 
     def on_answer(self, number: int, event: AnswerEvent, host: str) -> None:
@@ -188,7 +188,7 @@ class DumpQuestion(Question):
         del self.calls[number]
         for value in event["values"]:
             self.silent.pop(host, None)
-            self.do(partial(self._add, value, host))
+            self.run_in_thread(partial(self._add, value, host))
 
     def _add(self, value: object, host: str) -> None:
         try:
@@ -199,14 +199,14 @@ class DumpQuestion(Question):
             if host in self._ranks:
                 self.silent[host] = self._ranks[host]
 
-    def do(self, task: Callable[[], None]) -> None:
+    def run_in_thread(self, task: Callable[[], None]) -> None:
         """Do something in the thread, after everything before it."""
-        self._left += 1
+        self._given += 1
         self._tasks.put(task)
 
     @property
     def is_busy(self) -> bool:
-        return self._left > self._done
+        return self._given > self._done
 
     def _work(self) -> None:
         while (task := self._tasks.get()) is not None:
@@ -237,7 +237,8 @@ class MonitorServer:
         self._launcher = launcher
         self._watch: Watch | None = None
         self._slow_watch: SlowWatch | None = None
-        self._replaces_slow = self._looks = False  # the second: the sample is for `_slow_watch`
+        self._replaces_slow = False  # a spare node takes the place of one with a slow rank
+        self._sample_is_for_slow_watch = False
         self._dump: DumpQuestion | None = None
         self._turned_at = time.monotonic()
         self._reason = ""  # of the dump: asked, timeout, or watch
@@ -248,8 +249,9 @@ class MonitorServer:
         # Nodes that owe a sample, by number: the call. They are not called again. Commands that nobody reads fill a
         # pipe, and a launcher that waits for one does nothing else.
         self._owed: dict[int, int] = {}
-        self._requests: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()  # that a thread has read
-        self._reads = 0  # of requests that a thread still reads
+        # A thread reads the disk, or judges a look; what follows it runs in `turn`.
+        self._followups: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._due_followups = 0  # of threads that have not put theirs yet, and of those in the queue
 
     def watch(self, watching: Watching) -> None:
         from ddpkit.monitor.watchdog import SlowWatch, Watch
@@ -280,9 +282,9 @@ class MonitorServer:
     def turn(self) -> None:
         """Finish a question that is answered, or ask one for the watch. Called in every turn of the launcher."""
         last, self._turned_at = self._turned_at, time.monotonic()
-        while not self._requests.empty():
-            self._reads -= 1
-            self._requests.get()()
+        while not self._followups.empty():
+            self._due_followups -= 1
+            self._followups.get()()
         if self._turned_at - last > LAG and self._dump is not None:
             self._dump.until += self._turned_at - last  # answers may wait that came in time
         if self._sample is not None and self._sample.over:
@@ -299,7 +301,7 @@ class MonitorServer:
                 else:
                     self.request_dump("watch")
         else:
-            self._go_on(self._dump)
+            self._advance_dump(self._dump)
 
     def _is_debugged(self) -> bool:
         """Tell whether a shell of this machine debugs a rank. One that was killed left its file."""
@@ -317,14 +319,11 @@ class MonitorServer:
         return self._dump is None
 
     def pause(self) -> float:
-        """Seconds until an open question is over."""
-        open_questions = [question.until for question in (self._dump, self._sample) if question is not None]
-        pause = min(open_questions, default=float("inf")) - time.monotonic()
-        return (
-            LOOK
-            if pause < 0 or self._reads or (self._dump is not None and self._dump.phase is not Phase.ANSWERS)
-            else pause
-        )
+        """Seconds until an open question is over, or a thread that works for one may have ended."""
+        ends = [question.until for question in (self._dump, self._sample) if question is not None]
+        pause = min(ends, default=float("inf")) - time.monotonic()
+        thread_works = self._due_followups or (self._dump is not None and self._dump.phase is not Phase.ANSWERS)
+        return LOOK if pause < 0 or thread_works else pause
 
     def _living(self) -> dict[int, Node]:
         return {number: node for number, node in enumerate(self._launcher.nodes) if not node.ended}
@@ -336,6 +335,10 @@ class MonitorServer:
         self._read_requests(SAMPLE_REQUESTS, ("span", "pss", "waits"), self._begin_sample)
 
     def _begin_sample(self, requests: Sequence[Mapping[str, float]]) -> None:
+        """Ask every node for a sample that has what each request wants; a sample that is taken serves them as well.
+
+        At the end of the run an empty one is written at once.
+        """
         if not requests:
             return
         if self._launcher.deadline is not None:
@@ -364,7 +367,7 @@ class MonitorServer:
         from ddpkit.monitor import slow
 
         watch.due = math.inf  # until this look is judged
-        self._looks = True
+        self._sample_is_for_slow_watch = True
         most = slow.most_collectives(self._launcher.plan.world_size)
         self._begin_sample([{"span": slow.WATCHED, "pss": 0.0, "waits": most}])
 
@@ -382,7 +385,7 @@ class MonitorServer:
             for words in watch.take(time.monotonic(), found):
                 self._launcher.note(f"--slow-action: {words}")
 
-        self._requests.put(report)
+        self._followups.put(report)
 
     def _read_requests(self, names: str, keys: Sequence[str], begin: Callable[[list[dict[str, float]]], None]) -> None:
         """Take the requests that other shells left in the run's folder, in a thread. `turn` gives them to `begin`."""
@@ -395,20 +398,21 @@ class MonitorServer:
                     request = json.loads(read_bounded(path, REQUEST_SIZE))
                     remove_file(str(path))
                     requests.append({key: float(request.get(key, 0)) for key in keys})
-            self._requests.put(partial(begin, requests))
+            self._followups.put(partial(begin, requests))
 
-        self._reads += 1
+        self._due_followups += 1
         _start_thread(read)
 
     def _write_sample(self, hosts: list[dict[str, Any]], silent: Mapping[str, Sequence[int]], began: float) -> None:
+        """Write a sample for other shells, and judge it if the slow watch asked for it. Threads do both."""
         ending = self._launcher.deadline is not None
         ahead = {node.step.host: node.link.ahead for node in self._launcher.nodes if not node.step.scheduled}
         sample = {"t": began, "ending": ending, "hosts": hosts, "silent": silent, "ahead": ahead}
         numbered = {"number": f"{os.getpid()}.{time.monotonic_ns()}", **sample}
         path = self._launcher.folder / SAMPLE_FILE
-        if self._slow_watch is not None and self._looks:
-            self._looks = False
-            self._reads += 1
+        if self._slow_watch is not None and self._sample_is_for_slow_watch:
+            self._sample_is_for_slow_watch = False
+            self._due_followups += 1
             _start_thread(partial(self._judge_slow, self._slow_watch, sample))
 
         def write() -> None:
@@ -451,24 +455,25 @@ class MonitorServer:
             self._dump = DumpQuestion(living, limit, read_answer, Answers())
 
     def _share_dump(self, question: DumpQuestion, reason: str) -> None:
+        """Let the dump that is being made serve another reason; one that is already written needs another dump."""
         if reason != "watch":
             self._reason = reason
         if reason == "asked" and question.phase is Phase.WRITTEN:
             self._is_asked_again = True
 
-    def _go_on(self, question: DumpQuestion) -> None:
+    def _advance_dump(self, question: DumpQuestion) -> None:
         """Take the next step of a dump: its answers, its judgement, its files."""
         if question.phase is Phase.ANSWERS:
             # No run is ended for nodes whose answers may wait here.
             if question.over and not (question.calls and self._reason == "watch" and self._launcher.is_held_up):
                 question.phase = Phase.JUDGED
-                question.do(partial(self._compose, question))
+                question.run_in_thread(partial(self._compose, question))
         elif question.is_busy:
             return
         elif question.phase is Phase.JUDGED:
             if question.dump is not None and self._is_wanted(question.dump):
                 question.phase = Phase.WRITTEN
-                question.do(partial(self._write, question))
+                question.run_in_thread(partial(self._write, question))
             else:
                 self._end_dump(question)
         else:
@@ -503,7 +508,7 @@ class MonitorServer:
             question.problem = f"cannot be written: {error.strerror}"
 
     def _is_wanted(self, result: Dump) -> bool:
-        """Let the watch judge a dump. Returns whether anybody wants it."""
+        """Let the watch judge a dump, which sets `_hangs`. Returns whether anybody wants the dump."""
         if self._watch is None:
             return True
         for finding in self._watch.unrecorded(result.findings):
@@ -512,6 +517,7 @@ class MonitorServer:
         return self._reason != "watch" or self._hangs
 
     def _report(self, question: DumpQuestion) -> None:
+        """Give a written dump to who waits after a timeout, else report a hang that it shows."""
         assert question.dump is not None
         if self._on_timeout is not None:
             on_timeout, self._on_timeout = self._on_timeout, None
@@ -521,6 +527,7 @@ class MonitorServer:
         self._hangs = False
 
     def _report_hang(self, result: Dump, folder: str) -> None:
+        """Note a hang and its findings; with `hang_action = "end"` fail the run, by the rank of the first finding."""
         assert self._watch is not None
         still = time.monotonic() - self._watch.progress
         self._launcher.note(f"this run hangs: no progress for {still:.0f} s; dump: {folder}")

@@ -18,7 +18,7 @@ import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ddpkit.run.slow_rank import SlowRank
 from ddpkit.text import format_ranks
@@ -133,7 +133,7 @@ def find(sample: Mapping[str, Any], seconds: float) -> Slowness:
     shares = waiting(watched, seconds)
     waits = {rank: round(statistics.fmean(parts), 3) for rank, parts in shares.items() if parts}
     chosen = choose(shares)
-    slow = _describe(chosen, shares, watched) if chosen else None
+    slow = _facts_of(chosen, shares, watched) if chosen else None
     return Slowness(seconds=seconds, waits=waits, slow=slow, blind=blind)
 
 
@@ -193,24 +193,24 @@ def _read_collectives(answer: Mapping[str, Any], ahead: float) -> Iterator[Colle
 
 
 def waiting(watched: Sequence[Watched], seconds: float) -> dict[int, list[float]]:
-    """Return for each rank the share of each part of the time in which it waited for others.
+    """Return for each rank the share of each part of the time in which it waited for others: by looks, or records.
 
     `seconds` is all of the time. There are no parts where some rank was hardly looked at.
     """
     count = min((min(len(one.looks), len(one.waited)) for one in watched), default=0)
     parts = [*range(count)] if all(max(one.looks, default=0) >= FEW for one in watched) else []
-    if not count or any(one.sends for one in watched):
+    if not count or any(one.sends for one in watched):  # records tell too little
         return {one.rank: [_by_looks(one, part) for part in parts] for one in watched}
     length = seconds / count
-    recorded = max((one.collectives[0].begun for one in watched if one.cut and one.collectives), default=0.0)
+    complete_from = max((one.collectives[0].begun for one in watched if one.cut and one.collectives), default=0.0)
     began = min(one.began for one in watched)
-    parts = [part for part in parts if began + part * length >= recorded]
+    parts = [part for part in parts if began + part * length >= complete_from]
     meetings = _meetings(watched)
     shares = {}
     for one in watched:
         waits = _waits(one, meetings)
         shares[one.rank] = [
-            max(_by_looks(one, part), _covered(waits, one.began + part * length, length)) for part in parts
+            max(_by_looks(one, part), _covered_share(waits, one.began + part * length, length)) for part in parts
         ]
     return shares
 
@@ -223,7 +223,7 @@ def _by_looks(one: Watched, part: int) -> float:
     return min(1.0, one.waited[part] / max(one.looks))
 
 
-def _covered(intervals: Sequence[Interval], begin: float, length: float) -> float:
+def _covered_share(intervals: Sequence[Interval], begin: float, length: float) -> float:
     """Return the share of a span of time that lies in one of the intervals, which do not overlap."""
     inside = sum(max(0.0, min(end, begin + length) - max(start, begin)) for start, end in intervals)
     return min(1.0, inside / length)
@@ -259,7 +259,12 @@ def aligned(watched: Sequence[Watched], compared: Mapping[str, object]) -> list[
     ]
 
 
-Meeting = tuple[float, float | None, int]  # when the last rank began; the least seconds that one took; that last rank
+class Meeting(NamedTuple):
+    """A collective that all ranks of its group have begun."""
+
+    met: float  # when the last rank began it
+    least: float | None  # seconds that the last rank took, by torch; None: torch does not time it
+    last: int  # the last rank, for which the others waited
 
 
 def _meetings(watched: Sequence[Watched]) -> dict[tuple[str, int], Meeting]:
@@ -270,15 +275,15 @@ def _meetings(watched: Sequence[Watched]) -> dict[tuple[str, int], Meeting]:
             begun.setdefault((each.group, each.number), []).append((each, one.rank))
     sizes = Counter(group for one in watched for group in {each.group for each in one.collectives})
     meetings: dict[tuple[str, int], Meeting] = {}
-    for key, all_of_it in begun.items():
-        timed = [each.seconds for each, _ in all_of_it if each.seconds is not None]
-        if len(all_of_it) < max(2, sizes[key[0]]) or (not timed and ":nccl" in key[0]):
-            continue  # one has not begun it; or it was only queued, for a GPU that is behind
-        if timed:
-            last = min((each.seconds or 0.0, rank) for each, rank in all_of_it)[1]
+    for key, joined in begun.items():
+        timed = [each.seconds for each, _ in joined if each.seconds is not None]
+        if len(joined) < max(2, sizes[key[0]]) or (not timed and ":nccl" in key[0]):
+            continue  # a rank has not begun it; or it was only queued, for a GPU that is behind
+        if timed:  # the others' times have their waits in them
+            last = min((each.seconds or 0.0, rank) for each, rank in joined)[1]
         else:
-            last = max((each.begun, rank) for each, rank in all_of_it)[1]
-        meetings[key] = (max(each.begun for each, _ in all_of_it), min(timed) if timed else None, last)
+            last = max((each.begun, rank) for each, rank in joined)[1]
+        meetings[key] = Meeting(max(each.begun for each, _ in joined), min(timed) if timed else None, last)
     return meetings
 
 
@@ -289,8 +294,10 @@ def _waits(one: Watched, meetings: Mapping[tuple[str, int], Meeting]) -> list[In
         meeting = meetings.get((each.group, each.number))
         if meeting is None:
             continue
-        last, least, _ = meeting
-        end = last if least is None or each.seconds is None else each.begun + max(0.0, each.seconds - least)
+        if meeting.least is None or each.seconds is None:
+            end = meeting.met
+        else:
+            end = each.begun + max(0.0, each.seconds - meeting.least)
         spans.append((each.begun, end))
     joined: list[Interval] = []
     for start, end in sorted(spans):
@@ -304,45 +311,48 @@ def _waits(one: Watched, meetings: Mapping[tuple[str, int], Meeting]) -> list[In
 # ---- which rank
 
 
-def choose(shares: Mapping[int, Sequence[float]]) -> tuple[tuple[int, ...], float] | None:
-    """Return the ranks that wait so much less than all others that chance does not do it, and the difference.
+class Chosen(NamedTuple):
+    """Ranks that wait less than all others."""
 
-    None: there are none. They are at most half of the ranks.
-    """
+    ranks: tuple[int, ...]
+    lost: float  # of the time: how much more the others wait
+
+
+def choose(shares: Mapping[int, Sequence[float]]) -> Chosen | None:
+    """Return the ranks, at most half, that wait so much less than all others that it is no chance; None: none do."""
     if len(shares) < 2 or min(map(len, shares.values())) < FEW:
         return None
     means = sorted((statistics.fmean(parts), rank) for rank, parts in shares.items())
-    steps = [(means[index][0] - means[index - 1][0], index) for index in range(1, len(means) // 2 + 1)]
-    gap, index = max(steps)
+    gaps = [(means[index][0] - means[index - 1][0], index) for index in range(1, len(means) // 2 + 1)]
+    gap, index = max(gaps)  # the widest gap: ranks before this index wait less than all others
     below, above = shares[means[index - 1][1]], shares[means[index][1]]
     differences = [more - less for less, more in zip(below, above, strict=True)]
     error = statistics.stdev(differences) / len(differences) ** 0.5
     if gap < LEAST or gap < CERTAIN * error:
         return None
-    return tuple(sorted(rank for _, rank in means[:index])), gap
+    return Chosen(tuple(sorted(rank for _, rank in means[:index])), gap)
 
 
-def _describe(
-    chosen: tuple[tuple[int, ...], float], shares: Mapping[int, Sequence[float]], watched: Sequence[Watched]
-) -> SlowRanks:
+def _facts_of(chosen: Chosen, shares: Mapping[int, Sequence[float]], watched: Sequence[Watched]) -> SlowRanks:
+    """Return what is told of slow ranks: their hosts, how often they came last, and where the first one is."""
     ranks, lost = chosen
     by_rank = {one.rank: one for one in watched}
-    meetings = [last for _, _, last in _meetings(watched).values()]
+    came_last = [meeting.last for meeting in _meetings(watched).values()]
     waits = statistics.fmean(statistics.fmean(shares[rank]) for rank in ranks)
     others = [one for one in watched if one.rank not in ranks]
-    shown = []
+    excess = []  # of each place of the first slow rank: how much more often it is there than the others
     for place in by_rank[ranks[0]].places:
         usual = statistics.median(
             next((each.share for each in one.places if each.spot == place.spot), 0.0) for one in others
         )
-        shown.append((place.share - usual, place))
-    more = [place for difference, place in sorted(shown, key=lambda pair: -pair[0]) if difference >= LEAST]
+        excess.append((place.share - usual, place))
+    places = [place for difference, place in sorted(excess, key=lambda pair: -pair[0]) if difference >= LEAST]
     return SlowRanks(
         ranks=ranks,
         hosts=tuple(dict.fromkeys(by_rank[rank].host for rank in ranks)),
         lost=round(lost, 3),
         waits=round(waits, 3),
-        last=sum(last in ranks for last in meetings) if meetings else None,
-        of=len(meetings) if meetings else None,
-        places=tuple(more[:SHOWN]),
+        last=sum(rank in ranks for rank in came_last) if came_last else None,
+        of=len(came_last) if came_last else None,
+        places=tuple(places[:SHOWN]),
     )

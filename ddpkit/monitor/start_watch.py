@@ -43,7 +43,7 @@ class StartWatch:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._known: dict[str, list[str]] = {}
+        self._known: dict[str, list[str]] = {}  # by rank: the marks that it has passed
         self._began = time.monotonic()
         self._call: int | None = None
         self.ask()
@@ -66,7 +66,8 @@ class StartWatch:
                 return  # no answer of this program
 
     def _read(self, value: Any, now: float) -> Iterator[MarkEvent | VersionsEvent]:
-        ahead = float(value["t"]) - now if now else 0.0
+        """Read an answer of `rank_start.watch`, and ask again unless it is the last. `now`: by the launcher's clock."""
+        ahead = float(value["t"]) - now if now else 0.0  # of the node's clock
         marks: Mapping[str, Mapping[str, float]] = value["marks"]
         ranks = {str(rank): rank for rank in self._node.step.ranks}
         for rank in marks.keys() & ranks.keys():
@@ -139,6 +140,7 @@ class LineSearch:
             self.close()
 
     def _take(self) -> None:
+        """Take the result of the search, if it is there; or the reason why the process has ended."""
         process = self._process
         assert process is not None
         assert process.stdout is not None
@@ -152,6 +154,7 @@ class LineSearch:
         self.found = answer == b"1\n"
 
     def _send(self) -> None:
+        """Give lines that wait to the process, which is started for the first of them."""
         lines = [self._lines.popleft()]
         size = len(lines[0])
         while self._lines and size < BATCH:

@@ -121,10 +121,7 @@ def compose(
     samples: Mapping[str, Any],
     before: Sequence[Sample] = (),
 ) -> Summary:
-    """Return a sample of all nodes, {"t", "ending", "hosts", "silent"}, as numbers.
-
-    before: the hosts of an earlier sample.
-    """
+    """Return what `top` shows of a sample of all nodes. before: the hosts of an earlier sample, for rates."""
     earlier = {sample["host"]: sample for sample in before}
     hosts: list[HostRow] = []
     ranks: list[RankRow] = []
@@ -156,7 +153,7 @@ def compose(
                     "pss": rank["pss"],
                     "tasks": rank["tasks"],
                     "quiet": None if rank["quiet"] is None else max(0.0, rank["quiet"]),
-                    "gpus": [gpu["index"] for gpu in gpus or () if any(_of(each, number) for each in gpu["processes"])],
+                    "gpus": [gpu["index"] for gpu in gpus or () if _is_used_by(gpu, number)],
                 }
             )
     ranks.sort(key=lambda rank: rank["rank"])
@@ -174,15 +171,15 @@ def compose(
     }
 
 
-def _of(process: GpuProcess, rank: str) -> bool:
-    return process["rank"] is not None and process["rank"] == int(rank)
+def _is_used_by(gpu: Gpu, rank: str) -> bool:
+    return any(process["rank"] == int(rank) for process in gpu["processes"])
 
 
 # ---- rates
 
 
 def _looks(sample: Sample, before: Sample | None) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
-    """The two looks between which rates are taken. A rank that was started again has no past."""
+    """Return the two looks between which rates are taken; None: there is one. A rank that restarted has no past."""
     looks = sample["looks"]
     if len(looks) > 1:
         return looks[0], looks[-1]
@@ -198,7 +195,7 @@ def _looks(sample: Sample, before: Sample | None) -> tuple[Mapping[str, Any], Ma
 
 
 def _share(looks: tuple[Mapping[str, Any], Mapping[str, Any]] | None) -> float | None:
-    """Of all processors."""
+    """Return the share of the processors' time that was busy between two looks; None: not known."""
     if looks is None:
         return None
     span = float(looks[1]["all"]) - float(looks[0]["all"])
@@ -207,6 +204,7 @@ def _share(looks: tuple[Mapping[str, Any], Mapping[str, Any]] | None) -> float |
 
 
 def _processors(looks: tuple[Mapping[str, Any], Mapping[str, Any]] | None, rank: str) -> float | None:
+    """Return the processors that a rank and all below it used between two looks; None: not known."""
     if looks is None or rank not in looks[0]["ranks"] or rank not in looks[1]["ranks"]:
         return None
     span = float(looks[1]["m"]) - float(looks[0]["m"])
@@ -232,14 +230,17 @@ def _bytes(word: str) -> int | None:
 
 
 def _gpus(sample: Sample) -> tuple[list[Gpu] | None, str]:
-    """The GPUs of a node, and why they are not known: None is unknown, or no nvidia-smi; an empty list is none."""
-    rows = sample["gpus"]
+    """Return the GPUs of a node, and why they or their processes are not known; empty: nothing is wrong.
+
+    No GPUs: an empty list. None: not known, or with an empty reason, there is no nvidia-smi.
+    """
+    rows = sample["gpus"]  # what nvidia-smi says of each; a text: why it says nothing; None: there is no nvidia-smi
     if isinstance(rows, str):
         none = "No devices were found" in rows
         return ([], "") if none else (None, rows)
     if rows is None:
         return None, ""
-    apps = sample["apps"]
+    apps = sample["apps"]  # the processes on them; a text: why they are not known
     gpus: list[Gpu] = []
     for index, uuid, bus, name, utilization, used, total, temperature, draw, limit in rows:
         gpus.append(
@@ -289,15 +290,15 @@ def findings(
         if stuck or rank["state"] in ("T", "t"):
             words = describe_stall(rank["state"], rank["pid"], rank["host"])
             say("stuck" if stuck else "stopped", [rank["rank"]], f"rank {rank['rank']} on {rank['host']} {words}")
-    _idle(ranks, say)
+    _find_idle_ranks(ranks, say)
     for host in hosts:
-        _of_host(host, say)
-    _idle_gpus(hosts, say)
+        _find_problems_of_host(host, say)
+    _find_idle_gpus(hosts, say)
     return result
 
 
-def _idle(ranks: Sequence[RankRow], say: Tell) -> None:
-    """A rank that uses no CPU while most others do. NCCL and gloo wait with a busy or a sleeping thread."""
+def _find_idle_ranks(ranks: Sequence[RankRow], say: Tell) -> None:
+    """Name each rank that uses no CPU while most do. NCCL and gloo wait with a busy or a sleeping thread."""
     known = [(rank, rank["cpu"]) for rank in ranks if rank["cpu"] is not None and rank["state"] not in ("T", "t", "D")]
     busy = [cpu for _, cpu in known if cpu >= WORKS]
     if len(busy) * 2 < len(known):
@@ -309,7 +310,8 @@ def _idle(ranks: Sequence[RankRow], say: Tell) -> None:
             say("idle", [rank["rank"]], words)
 
 
-def _of_host(host: HostRow, say: Tell) -> None:
+def _find_problems_of_host(host: HostRow, say: Tell) -> None:
+    """Name full memory, GPUs that are not known, and strangers' processes on GPUs of ranks."""
     for kind, name, size in (("memory", "memory", host["memory"]), ("shm", "/dev/shm", host["shm"])):
         if size and size["total"] and size["used"] is not None and size["used"] / size["total"] > FULL:
             say(kind, [], f"{name} of {host['host']} is {100 * size['used'] / size['total']:.0f} % full")
@@ -325,7 +327,8 @@ def _of_host(host: HostRow, say: Tell) -> None:
                 say("others", ours, f"GPU {gpu['index']} of {host['host']}, {names}: also used by {who}")
 
 
-def _idle_gpus(hosts: Sequence[HostRow], say: Tell) -> None:
+def _find_idle_gpus(hosts: Sequence[HostRow], say: Tell) -> None:
+    """Name each GPU with a rank that idles while most are busy."""
     used = [
         (host["host"], gpu, gpu["utilization"], ranks)
         for host in hosts

@@ -32,9 +32,9 @@ class Watch:
         self.progress = now
         self.due = now + seconds
         self.warned = False
-        self._blind = False
-        self._stacks: object = None
-        self._switches: dict[int, int] = {}  # by rank
+        self._told_unrecorded = False
+        self._stacks: object = None  # of all ranks, at the last look
+        self._switches: dict[int, int] = {}  # by rank: how often it had waited at the last look
 
     def pause(self, now: float) -> None:
         """Count no time until now: a rank stands in a debugger, and the others wait for it."""
@@ -42,29 +42,29 @@ class Watch:
 
     def unrecorded(self, findings: Sequence[Finding]) -> list[Finding]:
         """Return the findings about a missing record of collectives, the first time that there are any."""
-        if self._blind:
+        if self._told_unrecorded:
             return []
         unrecorded = [finding for finding in findings if finding.kind is FindingKind.UNRECORDED]
-        self._blind = bool(unrecorded)
+        self._told_unrecorded = bool(unrecorded)
         return unrecorded
 
     def hangs_now(self, now: float, ranks: Sequence[Rank], findings: Sequence[Finding], last_line: float) -> bool:
-        """Take one look. True: the run hangs, and it was not said before."""
+        """Take one look. True: the run hangs, and it was not said before. `last_line`: when any rank printed last."""
         idle = [rank.idle for rank in ranks if rank.idle is not None]
         if idle:
-            at = now - min(idle)
-        else:
+            progress = now - min(idle)
+        else:  # no rank has a record of collectives
             stacks = [rank.stack for rank in ranks]
             known = {rank.rank: rank.switches for rank in ranks if rank.switches is not None}
             stopped = any(finding.kind is FindingKind.STOPPED for finding in findings)
             moved = not stopped and any(
                 number - self._switches.get(rank, number) > FEW for rank, number in known.items()
             )
-            at = max(last_line, self.progress if stacks == self._stacks and not moved else now)
+            progress = max(last_line, self.progress if stacks == self._stacks and not moved else now)
             self._stacks, self._switches = stacks, known
-        if at > self.progress + 0.5:  # an age is measured on the rank's clock, and trembles
+        if progress > self.progress + 0.5:  # an age is measured on the rank's clock, and trembles
             self.warned = False
-        self.progress = max(self.progress, at)
+        self.progress = max(self.progress, progress)
         waits = any(finding.kind.shows_wait for finding in findings)
         hangs = waits and now - self.progress >= self.seconds
         self.due = max(self.progress + self.seconds, now + max(1.0, self.seconds / 4))
@@ -85,7 +85,7 @@ class SlowWatch:
         self._told: set[tuple[int, ...]] = set()
 
     def take(self, now: float, found: Slowness | None) -> list[str]:
-        """Take one look. Returns what to report. One that saw no rank, or failed (None), changes nothing."""
+        """Take one look. Returns what to report. A look that saw no rank, or failed (None), changes nothing."""
         self.due = now + self._seconds
         if found is None or not found.waits:
             return []

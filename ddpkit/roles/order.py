@@ -82,14 +82,14 @@ class Order:
                 yield from self._start_due()
 
     def on_end(self, replica: Name, *, ok: bool) -> Iterator[Action]:
-        """A replica has ended. `ok`: all its processes with exit code 0."""
+        """A replica has ended: the run goes on, or ends; or the replica starts again. `ok`: all with exit code 0."""
         role = self._roles[replica.role]
         if self.ending is not None:
             self.phases[replica] = Phase.DONE if ok and role.ends_run else Phase.STOPPED
         elif ok and role.ends_run:
             self.phases[replica] = Phase.DONE
-            yield from self._start_due()  # what is after it need not see it ready: it was
-            if all(self.phases[each] is Phase.DONE for each in self._of(self._enders())):
+            yield from self._start_due()  # it may have ended before its probe saw it ready
+            if all(self.phases[each] is Phase.DONE for each in self._replicas_of(self._roles_that_end_the_run())):
                 yield from self._end(Ending.DONE)
         elif self.restarts[replica] < role.restart:
             self.restarts[replica] += 1
@@ -115,24 +115,24 @@ class Order:
         for replica, phase in self.phases.items():
             if phase is Phase.WAITING:
                 self.phases[replica] = Phase.STOPPED
-        living = tuple(name for name in self._living() if name != self.first)  # it ends by itself
+        living = tuple(name for name in self._living() if name != self.first)  # the one that failed ends by itself
         if living:
             yield End(living)
 
     def _living(self) -> Iterator[Name]:
         return (name for name, phase in self.phases.items() if phase in (Phase.STARTING, Phase.READY))
 
-    def _enders(self) -> Iterator[str]:
+    def _roles_that_end_the_run(self) -> Iterator[str]:
         return (role.name for role in self._roles.values() if role.ends_run)
 
-    def _of(self, roles: Iterable[str]) -> list[Name]:
+    def _replicas_of(self, roles: Iterable[str]) -> list[Name]:
         wanted = set(roles)
         return [name for name in self.phases if name.role in wanted]
 
     def _start_due(self) -> Iterator[Action]:
         """Start the replicas of roles whose turn has come."""
         for replica, phase in list(self.phases.items()):
-            after = self._of(self._roles[replica.role].after)
+            after = self._replicas_of(self._roles[replica.role].after)
             if phase is Phase.WAITING and all(self.phases[each] in (Phase.READY, Phase.DONE) for each in after):
                 self.phases[replica] = Phase.STARTING
                 yield Start(replica)

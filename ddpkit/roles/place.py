@@ -37,9 +37,9 @@ def place(
 
     `gpus`, `cpus`: how many each host has; without an entry it is not known. Raises UsageError.
     """
-    own: dict[str, tuple[str, ...]] = {}
+    nodes: dict[str, tuple[str, ...]] = {}  # of all replicas of a role
     if len(hosts) == 1:
-        own = {role.name: (hosts[0],) * role.nnodes for role in roles}
+        nodes = {role.name: (hosts[0],) * role.nnodes for role in roles}
     else:
         needed = nodes_needed(roles)
         if needed != len(hosts):
@@ -49,22 +49,22 @@ def place(
         left = list(hosts)
         for role in roles:
             if not role.beside:
-                own[role.name], left = tuple(left[: role.nnodes]), left[role.nnodes :]
+                nodes[role.name], left = tuple(left[: role.nnodes]), left[role.nnodes :]
         for role in roles:
             if role.beside:
-                own[role.name] = own[role.beside]
+                nodes[role.name] = nodes[role.beside]
     places = {
-        Name(role.name, n): own[role.name][n * role.nodes_each : (n + 1) * role.nodes_each]
+        Name(role.name, n): nodes[role.name][n * role.nodes_each : (n + 1) * role.nodes_each]
         for role in roles
         for n in range(role.replicas)
     }
     named = {role.name: role for role in roles}
     users: dict[str, list[tuple[Role, Name]]] = {}
-    for name, its in places.items():
-        for host in dict.fromkeys(its):
+    for name, own in places.items():
+        for host in dict.fromkeys(own):
             users.setdefault(host, []).append((named[name.role], name))
     devices, processors = _part_gpus(users, gpus), _part_cpus(users, cpus)
-    return {name: Place(hosts=its, gpus=devices.get(name), cpus=processors.get(name)) for name, its in places.items()}
+    return {name: Place(hosts=own, gpus=devices.get(name), cpus=processors.get(name)) for name, own in places.items()}
 
 
 RanksPerNode = int | tuple[int, ...] | Literal["auto"]  # as in `LaunchSettings.nproc_per_node`
@@ -91,7 +91,7 @@ def _part_gpus(users: Users, gpus: Mapping[str, int]) -> Parts:
             if host in gpus and first > known:
                 total = " + ".join(f"{each.gpus} of {each.name}" for each, _ in here if each.gpus)
                 raise UsageError(f"{host} has {count(known, 'GPU')}; promised are {total}", "gpus = N, smaller")
-            _keep(found, name, device, f"GPUs on {host}")
+            _give(found, name, device, f"GPUs on {host}")
     return found
 
 
@@ -102,11 +102,12 @@ def _part_cpus(users: Users, cpus: Mapping[str, int]) -> Parts:
         first = 0
         for role, name in here:
             if role.cpus is not None:
-                _keep(found, name, range(first, first + role.cpus), f"CPUs on {host}")
+                _give(found, name, range(first, first + role.cpus), f"CPUs on {host}")
                 first += role.cpus
+        # Where no role says how many, all share all. The others need one CPU at least.
         others = [(role, name) for role, name in here if role.cpus is None] if first else []
         for _, name in others:
-            _keep(found, name, range(first, ALL_CPUS), f"CPUs on {host}")
+            _give(found, name, range(first, ALL_CPUS), f"CPUs on {host}")
         if first + bool(others) > cpus.get(host, ALL_CPUS):
             total = " + ".join(f"{each.cpus} of {each.name}" for each, _ in here if each.cpus)
             rest = f", and {others[0][0].name} would have none" if others and first == cpus[host] else ""
@@ -115,8 +116,8 @@ def _part_cpus(users: Users, cpus: Mapping[str, int]) -> Parts:
     return found
 
 
-def _keep(found: Parts, name: Name, part: range, where: str) -> None:
-    """Add the part of a replica. Raises UsageError where it differs from that on another node of it."""
+def _give(found: Parts, name: Name, part: range, where: str) -> None:
+    """Give a replica its part of a node. Raises UsageError where it has another part on another of its nodes."""
     if found.setdefault(name, part) != part:
         what = f"roles.{name.role}: replica {name.number} would have other {where} than on its other nodes"
         raise UsageError(what, "give the roles beside it the same nodes")

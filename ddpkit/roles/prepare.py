@@ -61,12 +61,13 @@ def _check_one_request(roles: Sequence[Role]) -> None:
 
 
 def _wanted(roles: Sequence[Role], settings: LaunchSettings) -> Wanted:
-    """What all roles need of a scheduler."""
+    """What all roles need of a scheduler: their nodes, ports, and the ranks of the node with most."""
 
     def ranks(role: Role) -> int:
+        """Ranks of a node of a role; or its CPUs if these are more: a scheduler gives each rank a CPU."""
         number = role.settings.get("nproc_per_node", settings.nproc_per_node)
-        each = number if isinstance(number, int) else max(1, role.gpus or 1)
-        return max(each, role.cpus or 0)  # each has a CPU
+        of_node = number if isinstance(number, int) else max(1, role.gpus or 1)
+        return max(of_node, role.cpus or 0)
 
     most = max(ranks(role) + sum(ranks(each) for each in roles if each.beside == role.name) for role in roles)
     ports = sum(role.replicas for role in roles if role.needs_port)

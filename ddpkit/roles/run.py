@@ -60,7 +60,7 @@ class Event:
 
 
 class Words:
-    """ddpkit's own lines of a replica. What it says at its end is kept: only that of the first failure is shown."""
+    """ddpkit's own lines of a replica. Those of its end are kept: only those of the first failure are shown."""
 
     def __init__(self, sink: Sink, name: str) -> None:
         self._sink, self._name = sink, name.encode()
@@ -98,25 +98,25 @@ class PartOfScreen:
         return self._screen.is_full
 
     def hurry(self) -> None:
-        """One replica can end while the others go on."""
+        """Do nothing: the screen is the whole run's, and one replica can end while the others go on."""
 
     suspend = end = hurry
 
     def begin(self, source: Callable[[], Standing], /) -> None:
-        """The same."""
+        """Do nothing, as `hurry`."""
 
 
 class RoleRun(RecordedRun):
     """The run of one replica."""
 
     tell: Callable[[What], None]
-    asked = False  # to end, by TERM
+    got_term = False
 
     def send(self, number: int) -> None:
         """Send it a signal. TERM only once: to its loop, a second one means KILL."""
-        if number != signal.SIGTERM or not self.asked:
+        if number != signal.SIGTERM or not self.got_term:
             self.inbox.put((-1, number))
-        self.asked = self.asked or number == signal.SIGTERM
+        self.got_term = self.got_term or number == signal.SIGTERM
 
     def open_logs(self, settings: LaunchSettings | None = None) -> LogFiles:
         """Return its log files. Their lines are put together with those of others by their times."""
@@ -142,8 +142,8 @@ class Part:
     ready: prepare.Ready | None = None  # its plan; None: not prepared yet
     connections: ExitStack = field(default_factory=ExitStack)
     run: RoleRun | None = None  # None: it has not started
-    signals: list[int] = field(default_factory=list)  # that it was sent
-    stopped: threading.Event = field(default_factory=threading.Event)  # it was sent one that ends it
+    signals: list[int] = field(default_factory=list)  # that it was sent, also before it started
+    stopped: threading.Event = field(default_factory=threading.Event)  # it was sent a signal that ends it
     words: Words | None = None
     now: Callable[[], float]  # seconds since the epoch, by the clock of the launch
     error: BaseException | None = None  # it could not start, or ddpkit failed
@@ -176,7 +176,7 @@ class Part:
         run = RoleRun(self.ready, self.settings.log_dir, began=self.started, in_program=True)
         run.tell = tell
         self.run = run
-        for number in self.signals:  # it was ended before
+        for number in self.signals:  # from before it started
             run.send(number)
         return run
 
@@ -320,8 +320,8 @@ class RolesRun(Recorded):
         self.folder = record.make_folder(prepared.folder.parent, prepared.run_id)
         self._marker, self._lock = launcher_process.hold_marker(self.folder), threading.Lock()
         self._stopped_by: int | None = None
-        self._asked = False  # to end, by a signal
-        self._states: dict[str, replicas.ReplicaState] = {}
+        self._asked_to_end = False  # by a signal
+        self._states: dict[str, replicas.ReplicaState] = {}  # by replica, for `ddpkit status`
         self._unsaved_states = False
         self._relay: Relay
         self._display: executor.Display
@@ -346,7 +346,7 @@ class RolesRun(Recorded):
             replicas=tuple(str(name) for name in prepared.parts),
         )
         self._save_first()
-        self._unlisted = run_index.add_run(self.record)
+        self._unlisted = run_index.add_run(self.record)  # why it could not be listed
 
     def open_logs(self, settings: LaunchSettings | None = None) -> LogFiles:
         """Return the log of the launcher's own lines. Each replica has those of its ranks."""
@@ -366,10 +366,10 @@ class RolesRun(Recorded):
         done = threading.Event()
         threading.Thread(target=self._take_requests, args=(done,), name="ddpkit requests", daemon=True).start()
         try:
-            self._do(self.order.begin())
+            self._perform(self.order.begin())
             while not self.order.over:
                 self._save_states()
-                self._take(self.inbox.get()[1])
+                self._on_event(self.inbox.get()[1])
         finally:
             done.set()
             self.prepared.close()
@@ -383,9 +383,9 @@ class RolesRun(Recorded):
             before, restarts = self._states.get(str(name)), self.order.restarts[name]
             if before is None or (before.phase, before.restarts) != (phase, restarts):
                 probed = self.prepared.parts[name].role.ready is not None
-                ready = (
-                    now if phase is Phase.READY else (before and phase is not Phase.STARTING and before.ready) or None
-                )
+                ready = now if phase is Phase.READY else None  # when it was ready, since its last start
+                if before is not None and phase not in (Phase.READY, Phase.STARTING):
+                    ready = before.ready
                 self._states[str(name)] = replicas.ReplicaState(
                     phase=phase, restarts=restarts, since=now, ready=ready, probed=probed
                 )
@@ -395,7 +395,7 @@ class RolesRun(Recorded):
                 replicas.RolesFile(replicas=self._states, first=None if first is None else str(first)).save(self.folder)
             self._unsaved_states = False
 
-    def _take(self, event: Event | int) -> None:
+    def _on_event(self, event: Event | int) -> None:
         if isinstance(event, int):
             self._on_signal(event)
             return
@@ -403,9 +403,9 @@ class RolesRun(Recorded):
         if event.kind is What.READY:
             if part.role.ready is not None:
                 self._note(f"{part.name} is ready after {self._clock.now() - part.started:.1f} s")
-            self._do(self.order.on_ready(part.name))
+            self._perform(self.order.on_ready(part.name))
         elif event.kind is What.FAILED:
-            self._do(self.order.on_failure(part.name))
+            self._perform(self.order.on_failure(part.name))
         elif event.kind is What.ASKED:
             if part.run is not None and not part.ended:
                 part.run.send(event.signal)
@@ -417,17 +417,18 @@ class RolesRun(Recorded):
         ok = event.error is None and part.run is not None and part.run.record.exit_code == 0
         if ok and self.order.ending is None and not part.role.ends_run:
             self._note(f"{part.name} ended with exit code 0, and the run needs it")
-        self._do(self.order.on_end(part.name, ok=ok))
+        self._perform(self.order.on_end(part.name, ok=ok))
 
     def _on_signal(self, number: int) -> None:
+        """Pass USR1 and USR2 on; suspend; or end all roles, by a second signal at once."""
         if number in (signal.SIGUSR1, signal.SIGUSR2):
             self._send(number, [*self.prepared.parts])
         elif number == signal.SIGTSTP:
             self._display.suspend()
         elif number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE):
             # TERM is a program's, which may not know that the run ends by a failure: the grace goes on.
-            again = self._asked or (self.order.ending is not None and number != signal.SIGTERM)
-            self._asked = True
+            at_once = self._asked_to_end or (self.order.ending is not None and number != signal.SIGTERM)
+            self._asked_to_end = True
             self._stopped_by = self._stopped_by or (None if self.order.ending is Ending.FAILED else number)
             if self.order.ending is None:
                 grace = 0 if number == signal.SIGQUIT else self.record.grace
@@ -435,14 +436,15 @@ class RolesRun(Recorded):
             for action in self.order.on_stop():
                 assert isinstance(action, End)
                 self._send(signal.SIGQUIT if number == signal.SIGQUIT else signal.SIGTERM, action.replicas)
-            if again:
+            if at_once:
                 self._send(signal.SIGQUIT, [*self.prepared.parts])
             self._display.hurry()
 
     def _send(self, number: int, names: Sequence[Name]) -> None:
+        """Send replicas a signal; one that has not started gets it then. The words of one that it ends are kept."""
         for name in names:
             part = self.prepared.parts[name]
-            part.signals.append(number)  # for one that is about to start
+            part.signals.append(number)
             if number not in (signal.SIGUSR1, signal.SIGUSR2):
                 part.stopped.set()
                 if part.words is not None:
@@ -450,20 +452,10 @@ class RolesRun(Recorded):
             if part.run is not None and not part.ended:
                 part.run.send(number)
 
-    def _do(self, actions: Iterator[Action]) -> None:
+    def _perform(self, actions: Iterator[Action]) -> None:
         for action in actions:
             if isinstance(action, Start):
-                part = self.prepared.parts[action.replica]
-                pause = part.pause(action.restarts)
-                if action.restarts:
-                    after = f" in {pause:.1f} s" if pause else ""
-                    which = f"restart {action.restarts} of {part.role.restart} of {part.name}{after}"
-                    self._note(f"{which}: {part.end_words}")
-                part.begin(self._relay.notes)
-                name = f"ddpkit {part.name}"
-                threading.Thread(
-                    target=self._follow, args=(part, action.restarts, pause), name=name, daemon=True
-                ).start()
+                self._start(self.prepared.parts[action.replica], action.restarts)
                 continue
             first = self.order.first
             why = "all roles that end the run have ended" if first is None else f"{first} has failed"
@@ -471,8 +463,21 @@ class RolesRun(Recorded):
             self._note(f"{why}; ending {names} (at most {self.record.grace:g} s)")
             self._send(signal.SIGTERM, action.replicas)
 
+    def _start(self, part: Part, restarts: int) -> None:
+        """Start the thread of a replica. A restart is noted, with the end before it."""
+        pause = part.pause(restarts)
+        if restarts:
+            after = f" in {pause:.1f} s" if pause else ""
+            self._note(f"restart {restarts} of {part.role.restart} of {part.name}{after}: {part.end_words}")
+        part.begin(self._relay.notes)
+        name, args = f"ddpkit {part.name}", (part, restarts, pause)
+        threading.Thread(target=self._follow, args=args, name=name, daemon=True).start()
+
     def _follow(self, part: Part, restarts: int, pause: float) -> None:
-        """The thread of one replica, which starts after a pause, unless the run ends before."""
+        """Carry out one start of a replica, in its thread: after a pause, unless the run ends before.
+
+        Whatever happens, the loop gets its end, with the error of one that could not start or failed in ddpkit.
+        """
         error: BaseException | None = None
         if part.stopped.wait(pause):
             self.inbox.put((-1, Event(part.name, What.ENDED)))
@@ -498,7 +503,7 @@ class RolesRun(Recorded):
             part.words.keep()
             run.finish(relay, outcome)
             relay.close()
-        except BaseException as problem:  # for the loop
+        except BaseException as problem:
             error = problem
             if part.run is not None:
                 part.run.abandon(problem)
@@ -538,9 +543,9 @@ class RolesRun(Recorded):
         state: EndState = RunState.DONE
         code, words, failure = 0, None, None
         ended = self._clock.now()
-        self._save_states(self._first().name if ending is Ending.FAILED else None)
+        self._save_states(self._first_failed().name if ending is Ending.FAILED else None)
         if ending is Ending.FAILED:
-            part = self._first()
+            part = self._first_failed()
             failure = part.run.record.failure if part.run else None
             code = part.exit_code
             state, words = RunState.FAILED, f"{part.name}: {part.end_words}"
@@ -576,8 +581,8 @@ class RolesRun(Recorded):
         """Hold the run's directory no longer."""
         record.release_folder(self.folder)
 
-    def _first(self) -> Part:
-        """Return the replica that failed first, of a run that failed."""
+    def _first_failed(self) -> Part:
+        """Return the replica that failed first by the clock, of a run that failed: the loop may hear of it late."""
         assert self.order.first is not None
         known = self.prepared.parts[self.order.first]
         failed = [part for part in self.prepared.parts.values() if part.run is not None and part.run.record.failure]

@@ -183,6 +183,7 @@ class _Table:
         return tuple(words)
 
     def ready(self) -> Ready | None:
+        """Return how a replica shows that it is ready; None: by the start of its processes."""
         timeout = self._seconds("ready_timeout") if "ready_timeout" in self._table else READY_TIMEOUT
         if "ready" not in self._table:
             if "ready_timeout" in self._table:
@@ -227,8 +228,8 @@ def check(roles: Sequence[Role], place: str) -> None:
         if names.count(name) > 1:
             raise UsageError(f"{place}: two roles are called {name}", "give each a name of its own")
     for role in roles:
-        for key, others in (("after", role.after), ("beside", (role.beside,) if role.beside else ())):
-            for other in others:
+        for key, named in (("after", role.after), ("beside", (role.beside,) if role.beside else ())):
+            for other in named:
                 if other == role.name:
                     raise UsageError(f"{place}: roles.{role.name}.{key} names the role itself", f"remove it from {key}")
                 if other not in names:
@@ -244,20 +245,23 @@ def check(roles: Sequence[Role], place: str) -> None:
     by_name = {role.name: role for role in roles}
     for role in roles:
         _check_fields(role, by_name, place)
-        host = by_name.get(role.beside)
-        if host is not None and (host.beside or host.nnodes != role.nnodes):
-            wrong = f"which is itself beside {host.beside}" if host.beside else f"which has {host.nnodes} nodes"
-            what = f"{place}: roles.{role.name} has {role.nnodes} nodes and is beside {host.name}, {wrong}"
-            raise UsageError(what, f"nnodes = {host.nnodes}" if not host.beside else f'beside = "{host.beside}"')
+        other_role = by_name.get(role.beside)
+        if other_role is not None and (other_role.beside or other_role.nnodes != role.nnodes):
+            if other_role.beside:
+                wrong, fix = f"which is itself beside {other_role.beside}", f'beside = "{other_role.beside}"'
+            else:
+                wrong, fix = f"which has {other_role.nnodes} nodes", f"nnodes = {other_role.nnodes}"
+            what = f"{place}: roles.{role.name} has {role.nnodes} nodes and is beside {other_role.name}, {wrong}"
+            raise UsageError(what, fix)
 
 
 def _circle(roles: Sequence[Role]) -> list[str]:
     """Return roles of which each is after the next, the last one after the first; empty: there are none."""
     after = {role.name: role.after for role in roles}
-    done: set[str] = set()
+    done: set[str] = set()  # roles from which no circle is reached
     for first in after:
         path: list[str] = []
-        pending = [(first, 0)]
+        pending = [(first, 0)]  # a role, and how many roles of the path lead to it
         while pending:
             name, depth = pending.pop()
             del path[depth:]
@@ -275,11 +279,11 @@ def _circle(roles: Sequence[Role]) -> list[str]:
 
 def _check_fields(role: Role, roles: Mapping[str, Role], place: str) -> None:
     """Check the `{...}` of a command: what a role names of another one must be known when it starts."""
-    for other, own in fields_of(role.command):
-        shown = f"{{{other}.{own}}}" if other else f"{{{own}}}"
+    for other, address in fields_of(role.command):
+        shown = f"{{{other}.{address}}}" if other else f"{{{address}}}"
         where = f"{place}: roles.{role.name}: {shown}"
         if not other:
-            if own == "port" and role.nodes_each > 1:
+            if address == "port" and role.nodes_each > 1:
                 raise UsageError(
                     f"{where}: a replica on {role.nodes_each} nodes has no single port", "replicas = nnodes"
                 )
@@ -288,16 +292,16 @@ def _check_fields(role: Role, roles: Mapping[str, Role], place: str) -> None:
             raise UsageError(
                 f"{where}: there is no role {other}", nearest(other, roles) or f"roles: {', '.join(roles)}"
             )
-        if own not in FIELDS:
-            raise UsageError(f"{where}: no such address", nearest(own, FIELDS) or f"addresses: {', '.join(FIELDS)}")
-        needs_port = own not in ("hosts", "host")
+        if address not in FIELDS:
+            raise UsageError(f"{where}: no such address", nearest(address, FIELDS) or f"addresses: {', '.join(FIELDS)}")
+        needs_port = address not in ("hosts", "host")
         if needs_port and not roles[other].needs_port:
             raise UsageError(f"{where}: {other} has no port", f"put {{port}} into the command of roles.{other}")
-        if needs_port and other not in _before(role, roles):
+        if needs_port and other not in _all_before(role, roles):
             raise UsageError(f"{where}: its port is chosen when {other} starts", f'after = ["{other}"]')
 
 
-def _before(role: Role, roles: Mapping[str, Role]) -> set[str]:
+def _all_before(role: Role, roles: Mapping[str, Role]) -> set[str]:
     """Names of the roles that have started when this one starts; there is no circle."""
     found: set[str] = set()
     names = list(role.after)

@@ -53,11 +53,11 @@ def spread(
     chosen, backend = prepare.transport_of(settings), prepare.build_backend(settings)
     nodes = settings.nnodes if isinstance(settings.nnodes, int) else 1
     wanted = Wanted(name=settings.name, nodes=nodes, ranks=ranks, ports=0)
-    alone = replace(settings, nnodes=None) if chosen.local else settings
-    with hold_nodes(alone, backend, chosen, {**environ, **_devices(settings)}, wanted, note) as held:
-        known, cpus = _look(settings, held.hosts, note) if chosen.names_nodes else (held.gpus, held.cpus)
+    asked = replace(settings, nnodes=None) if chosen.local else settings  # this machine is one node
+    with hold_nodes(asked, backend, chosen, {**environ, **_devices(settings)}, wanted, note) as held:
+        found, cpus = _survey(settings, held.hosts, note) if chosen.names_nodes else (held.gpus, held.cpus)
         parts = [
-            part for host in held.hosts for part in _parts_of(host, gpus, ranks, known.get(host, 0), cpus.get(host, 0))
+            part for host in held.hosts for part in _parts_of(host, gpus, ranks, found.get(host, 0), cpus.get(host, 0))
         ]
         yield Spread(parts=tuple(parts), environ=held.environ)
 
@@ -67,7 +67,7 @@ def _devices(settings: LaunchSettings) -> dict[str, str]:
     return {name: value for name, value in settings.env.items() if name == "CUDA_VISIBLE_DEVICES"}
 
 
-def _look(
+def _survey(
     settings: LaunchSettings, hosts: Sequence[str], note: Callable[[str], None]
 ) -> tuple[Mapping[str, int], Mapping[str, int]]:
     """Return the GPUs and the CPUs of named nodes."""
@@ -77,14 +77,17 @@ def _look(
     return {host: each.get("gpus", 0) for host, each in pairs}, {host: each.get("cpus", 0) for host, each in pairs}
 
 
-def _parts_of(host: str, gpus: int | None, ranks: int, known: int, cpus: int) -> list[Part]:
-    """Part one node: by its GPUs, or where an item needs none by its CPUs."""
-    each = gpus if gpus is not None else min(known, 1)
-    if each > known:
-        raise UsageError(f"{host} has {count(known, 'GPU')}, and each item needs {each}", f"gpus={known}")
-    number = known // each if each else max(1, cpus // ranks)
-    role = Role(name="part", command=(), nnodes=number, replicas=number, gpus=each if known else None)
-    places = place([role], [host], {host: known}, {}).values()
+def _parts_of(host: str, gpus: int | None, ranks: int, host_gpus: int, cpus: int) -> list[Part]:
+    """Part one node: by its GPUs, or where an item needs none by its CPUs. `gpus`, `ranks`: of each item.
+
+    Raises UsageError for a node with fewer GPUs than an item needs.
+    """
+    each = gpus if gpus is not None else min(host_gpus, 1)
+    if each > host_gpus:
+        raise UsageError(f"{host} has {count(host_gpus, 'GPU')}, and each item needs {each}", f"gpus={host_gpus}")
+    number = host_gpus // each if each else max(1, cpus // ranks)
+    role = Role(name="part", command=(), nnodes=number, replicas=number, gpus=each if host_gpus else None)
+    places = place([role], [host], {host: host_gpus}, {}).values()
     threads = max(1, cpus // (number * ranks)) if cpus else 0
     return [Part(place=each_place, ranks=ranks, threads=threads) for each_place in places]
 

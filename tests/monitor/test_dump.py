@@ -457,7 +457,7 @@ def test_who_asks_when_a_dump_is_written_waits_for_another(tmp_path: Path) -> No
 
     monitor.request_dump("asked")
     monitor.request_dump("asked")  # while nodes are asked: one dump for both
-    turn_to(lambda: len(calls) == 1 and not monitor._reads)
+    turn_to(lambda: len(calls) == 1 and not monitor._due_followups)
     answer(0)
     turn_to(lambda: len(written()) == 1 and not monitor.idle)
     monitor.request_dump("asked")

@@ -9,7 +9,7 @@ import pytest
 
 from ddpkit.monitor import dump, hang, rank_state
 from ddpkit.monitor.hang import FindingKind
-from ddpkit.monitor.rank_state import Rank
+from ddpkit.monitor.rank_state import GroupKey, Rank
 from ddpkit.monitor.watchdog import Watch
 from ddpkit.node.calls.stack_dump import reduce_facts
 
@@ -229,7 +229,7 @@ def test_nccl_entries() -> None:
     assert (finding.kind, finding.ranks) == ("late", (2,))
     rank = rank_state.read(0, "node1", late, NOW)
     assert rank.idle == pytest.approx(50)
-    assert rank.groups["0:nccl"].done == 11
+    assert rank.groups[GroupKey("0", "nccl")].done == 11
 
 
 def test_the_ring_has_forgotten_a_group() -> None:

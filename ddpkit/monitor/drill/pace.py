@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from statistics import median
+from typing import NamedTuple
 
 _NUMBER = re.compile(r"(?<![\d.])[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\d.]*\d)")
 _LABEL = re.compile(r"([A-Za-z_]+)\W*$")
@@ -28,6 +29,14 @@ class Line:
     at: float  # seconds since the epoch
     rank: int
     text: str
+
+
+class StepLine(NamedTuple):
+    """A line that shows progress."""
+
+    at: float  # seconds since the epoch
+    progress: Progress
+    numbers: tuple[float, ...]  # all of the line
 
 
 @dataclass(frozen=True)
@@ -70,7 +79,7 @@ def split(text: str) -> tuple[str, tuple[float, ...]]:
 
 
 def find_key(lines: Sequence[Line]) -> Key | None:
-    """Return where the progress stands: a number that grows from line to line, rather one that is called a step."""
+    """Return where the progress stands: a number that grows in a rank's lines, rather one called a step; None: none."""
     groups: dict[tuple[str, int], list[tuple[float, ...]]] = defaultdict(list)
     for line in lines:
         shape, numbers = split(line.text)
@@ -79,23 +88,26 @@ def find_key(lines: Sequence[Line]) -> Key | None:
     best: tuple[tuple[int, int, int], Key] | None = None
     for (shape, _), rows in groups.items():
         for places in _candidates(shape, rows):
-            score = (_named(shape, places), len(rows), -len(places))
+            score = (_rank_label(shape, places), len(rows), -len(places))
             if best is None or score > best[0]:
                 best = (score, Key(shape, places))
     return best[1] if best else None
 
 
 def _labels(shape: str) -> list[str]:
+    """Return the word before each number of a line; empty where there is none."""
     parts = shape.split("#")[:-1]
     return [found[1] if (found := _LABEL.search(part)) else "" for part in parts]
 
 
-def _named(shape: str, places: tuple[int, ...]) -> int:
+def _rank_label(shape: str, places: tuple[int, ...]) -> int:
+    """Return 2 where the last number is called a step, 1 for an epoch, 0 for another word."""
     label = _labels(shape)[places[-1]]
     return 2 if _STEP.search(label) else 1 if _EPOCH.search(label) else 0
 
 
 def _candidates(shape: str, rows: Sequence[tuple[float, ...]]) -> list[tuple[int, ...]]:
+    """Return the places of whole numbers that grow from row to row: one alone, or one within an epoch."""
     if len(rows) < LEAST:
         return []
     columns = list(zip(*rows, strict=True))
@@ -112,18 +124,18 @@ def _grows(column: Sequence[tuple[float, ...]]) -> bool:
     return all(before < after for before, after in pairwise(column))
 
 
-def steps(lines: Sequence[Line], key: Key | None) -> list[tuple[float, Progress, tuple[float, ...]]]:
-    """Return time, progress and numbers of each line that shows progress, of the lowest rank that shows any."""
+def steps(lines: Sequence[Line], key: Key | None) -> list[StepLine]:
+    """Return the lines that show progress, of the lowest rank that shows any. No key: none."""
     found = [(line, read) for line in lines if key and (read := key.read(line.text))]
-    first = min((line.rank for line, _ in found), default=0)
-    return [(line.at, *read) for line, read in found if line.rank == first]
+    lowest = min((line.rank for line, _ in found), default=0)
+    return [StepLine(line.at, *read) for line, read in found if line.rank == lowest]
 
 
 class Count:
     """Counts what `steps` returns, while lines come: each is read once."""
 
     def __init__(self, key: Key | None) -> None:
-        self._key, self._read = key, 0
+        self._key, self._read = key, 0  # lines that were read
         self._found: Counter[int] = Counter()  # by rank
 
     def of(self, lines: Sequence[Line]) -> int:
@@ -140,10 +152,12 @@ def moment(times: Sequence[float], saves: Sequence[float]) -> int:
     times, saves: seconds since the epoch, of the steps and saves of the clean run.
     """
     times = sorted(times)
-    counts = [bisect_right(times, save) for save in sorted(saves)]
-    apart = sorted(after - before for before, after in pairwise(counts) if after > before)
-    between = counts[0] + max(1, (apart[len(apart) // 2] if apart else 2) // 2) if counts else len(times)
-    return between if between < len(times) else max(1, len(times) * 2 // 5)
+    saved_after = [bisect_right(times, save) for save in sorted(saves)]  # steps
+    distances = sorted(after - before for before, after in pairwise(saved_after) if after > before)
+    usual = distances[len(distances) // 2] if distances else 2  # steps from one save to the next
+    if saved_after and (between := saved_after[0] + max(1, usual // 2)) < len(times):
+        return between
+    return max(1, len(times) * 2 // 5)
 
 
 def learn(lines: Sequence[Line], began: float) -> Pace:
@@ -152,21 +166,21 @@ def learn(lines: Sequence[Line], began: float) -> Pace:
     rows = steps(lines, key)
     if not rows:
         return Pace(None)
-    times = [at for at, _, _ in rows]
+    times = [row.at for row in rows]
     gaps = [after - before for before, after in pairwise(times)]
     return Pace(
         key=key,
-        order=tuple(progress for _, progress, _ in rows),
-        values=tuple(numbers for _, _, numbers in rows),
+        order=tuple(row.progress for row in rows),
+        values=tuple(row.numbers for row in rows),
         step=max(1e-3, median(gaps)) if gaps else 1.0,
         first=times[0] - began,
     )
 
 
 def differs(pace: Pace, before: Sequence[Line], after: Sequence[Line]) -> str | None:
-    """Return words for the first number after a resume that a run without interruption had not; None: there is none.
+    """Return words for the first number after a resume that differs from the clean run's; None: none differs.
 
-    Only numbers count that two clean runs had in common: those in `before`, at each step, and the pace's.
+    Numbers count that were the same in the clean run and in `before`, at each step: others differ without a resume.
     """
     common: set[int] | None = None
     for _, progress, numbers in steps(before, pace.key):
@@ -185,15 +199,15 @@ def differs(pace: Pace, before: Sequence[Line], after: Sequence[Line]) -> str | 
 
 
 def comparable(pace: Pace, before: Sequence[Line]) -> bool:
-    """Whether a number beside the progress is the same in two clean runs, so that a resume can be judged by it."""
+    """Whether a number beside the progress is the same in `before` as in the clean run: a resume is judged by it."""
     rows = [
         (numbers, pace.values[index])
         for _, progress, numbers in steps(before, pace.key)
         if (index := pace.index(progress)) is not None
     ]
     places = range(len(pace.values[0])) if pace.values else ()
-    varied = [place for place in places if pace.key and place not in pace.key.places]
-    moving = [place for place in varied if len({row[place] for row in pace.values}) > 1]
+    beside = [place for place in places if pace.key and place not in pace.key.places]
+    moving = [place for place in beside if len({row[place] for row in pace.values}) > 1]
     return bool(rows) and any(all(_equal(a[place], b[place]) for a, b in rows) for place in moving)
 
 
@@ -211,6 +225,6 @@ def written_by_all(times: Sequence[float], ranks: int) -> bool:
     if ranks < 2 or len(times) < 2 * ranks or len(times) % ranks:
         return False
     groups = [times[start : start + ranks] for start in range(0, len(times), ranks)]
-    apart = [after[0] - before[-1] for before, after in pairwise(groups)]
-    close = [group[-1] - group[0] < 0.25 * gap for group, gap in zip(groups, apart, strict=False)]
-    return sum(close) >= 0.8 * len(close)
+    pauses = [after[0] - before[-1] for before, after in pairwise(groups)]
+    together = [group[-1] - group[0] < 0.25 * pause for group, pause in zip(groups, pauses, strict=False)]
+    return sum(together) >= 0.8 * len(together)  # a busy machine may delay a few writes

@@ -104,14 +104,14 @@ class Resumed:
 
 
 def resumed(pace: Pace, before: Trial, after: Trial, at: Progress | None) -> Resumed:
-    """Compare a resume with the launch before it. `at`: the progress from which steps are lost."""
+    """Compare a resume with the launch before it. `at`: the last progress before the fault; None: there was none."""
     if after.code is None:
         return Resumed("the resume did not end")
     if after.code != 0:
         return Resumed(f"the resume failed: {_why(after)}")
     if not pace.order:
         return Resumed()
-    order = [progress for _, progress, _ in steps(after.lines, pace.key)]
+    order = [step.progress for step in steps(after.lines, pace.key)]
     begun = _begun(pace, before, order[0] if order else None, at)
     if begun.problem or begun.gap:
         return begun
@@ -126,8 +126,9 @@ def resumed(pace: Pace, before: Trial, after: Trial, at: Progress | None) -> Res
 
 
 def _begun(pace: Pace, before: Trial, start: Progress | None, at: Progress | None) -> Resumed:
-    """Judge where a resume began. `start`: its first progress; None: nothing was left to do."""
+    """Judge where a resume began. `start`: its first progress; None: nothing was left to do. `at`: as in `resumed`."""
     last = before.last(pace.key)
+    # Places in the clean run, -1 before its first step. None: the clean run has no such progress.
     reached = -1 if last is None else pace.index(last)
     cut = -1 if at is None else pace.index(at)
     first = len(pace.order) if start is None else pace.index(start)
@@ -270,15 +271,16 @@ def judge_signal(pace: Pace, trial: Trial, after: Trial | None, name: str, limit
     went_on = _steps_after(pace, trial, trial.ended)
     if name == "TERM" and went_on > allowed:
         return failed(f"it went on for {went_on} steps after TERM: a longer run would not end within the grace period")
-    went_on = _steps_after(pace, trial, next((at for at, _, _ in trial.saves if at > trial.fault_at), trial.ended))
-    if went_on > allowed:
-        return failed(f"it saved {went_on} steps after {name}, and not at once: a longer epoch would be lost", 0)
+    saved_at = next((save.at for save in trial.saves if save.at > trial.fault_at), trial.ended)
+    unsaved = _steps_after(pace, trial, saved_at)
+    if unsaved > allowed:
+        return failed(f"it saved {unsaved} steps after {name}, and not at once: a longer epoch would be lost", 0)
     return passed(f"saved {took:.1f} s after {name}; no step was lost", 0)
 
 
 def _steps_after(pace: Pace, trial: Trial, until: float) -> int:
     """Return how many steps followed a signal, up to a time."""
-    return sum(trial.fault_at < at <= until for at, _, _ in steps(trial.lines, pace.key))
+    return sum(trial.fault_at < step.at <= until for step in steps(trial.lines, pace.key))
 
 
 def judge_save_kill(pace: Pace, trial: Trial, after: Trial, size: int) -> Judged:
@@ -320,15 +322,15 @@ def judge_resume(pace: Pace, first: Trial, second: Trial, third: Trial) -> Judge
     again = steps(second.lines, pace.key)
     if not again:
         return failed(f"the first resume did not reach a step: {_why(second)}")
-    begun = _begun(pace, first, again[0][1], first.last(pace.key))
+    begun = _begun(pace, first, again[0].progress, first.last(pace.key))
     problem = begun.problem or begun.gap or differs(pace, first.lines, second.lines)
     back = resumed(pace, second, third, second.last(pace.key))
     different = differs(pace, first.lines, third.lines)
     if problem or back.problem or back.gap or different:
         return failed(problem or back.problem or back.gap or different or "", back.lost)
-    same = (
+    numbers = (
         "its numbers are those of a run without a stop"
         if comparable(pace, first.lines)
         else ("two clean runs differ in their numbers, so only steps were compared")
     )
-    return passed(f"no step was skipped; {same}", back.lost)
+    return passed(f"no step was skipped; {numbers}", back.lost)

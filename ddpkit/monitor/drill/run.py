@@ -31,7 +31,7 @@ KIND = "drill"  # of a directory that this module made
 FIRST = 600.0  # seconds for the clean run
 MOST_RANKS = 8  # whose disk is filled
 FILES, FILE_SIZE = 500, 1 << 20  # near a script, and bytes of each, in which a name is looked for
-_INSIDE = "checkpoints"  # in the directory of a row
+_CHECKPOINTS = "checkpoints"  # in the directory of a row
 _ROWS = {row.value for row in Row}
 OVER = "the time limit of the drill was reached"
 NOT_INJECTED = {
@@ -146,14 +146,14 @@ def hold_folder(folder: Path) -> Iterator[None]:
 
 
 def check_removable(folder: Path) -> tuple[os.stat_result, list[str]]:
-    """Check the directory of an earlier drill. Returns what was seen, and what is not the drill's in it.
+    """Check the directory of an earlier drill. Returns its identity (`lstat`), and the foreign files in it.
 
     Raises UsageError for any other directory.
     """
     with hold_folder(folder):
         pass  # the marker is closed before it goes: NFS keeps open files
     try:
-        return folder.lstat(), others(folder)
+        return folder.lstat(), foreign_files(folder)
     except OSError as error:
         raise _refused(folder, error) from None
 
@@ -161,10 +161,10 @@ def check_removable(folder: Path) -> tuple[os.stat_result, list[str]]:
 def remove_folder(folder: Path, seen: os.stat_result, known: Collection[str]) -> None:
     """Remove the directory of a drill that was checked. Raises UsageError for any other.
 
-    `known`: what is not the drill's in it, as the user saw it.
+    `seen`: its identity at the check. `known`: the foreign files in it of which the user was told.
     """
     try:
-        remove_as_seen(folder, KIND, seen, others, known)
+        remove_as_seen(folder, KIND, seen, foreign_files, known)
     except OSError as error:
         raise _refused(folder, error) from None
 
@@ -175,25 +175,25 @@ def _refused(folder: Path, error: OSError) -> UsageError:
     )
 
 
-def others(folder: Path) -> list[str]:
-    """Return what is not the drill's in its directory, by names below it. Raises OSError.
+def foreign_files(folder: Path) -> list[str]:
+    """Return what neither a drill nor its script made in the drill's directory: paths below it. Raises OSError.
 
-    A directory that a drill does not make stands for all in it. What lies in a row's checkpoints is its script's.
+    A foreign directory stands for all in it. What lies in the checkpoints of a row is the script's, and not foreign.
     """
     found = []
     for path in folder.iterdir():
         if path.name in _ROWS and owned.is_owned(str(path), KIND):
-            found += [f"{path.name}/{name}" for name in _others_of_row(path)]
+            found += [f"{path.name}/{name}" for name in _foreign_files_in_row(path)]
         elif path.name != owned.MARKER:
             found.append(path.name)
     return sorted(found)
 
 
-def _others_of_row(folder: Path) -> list[str]:
-    """Return what is not the drill's in the directory of a row."""
-    inside = folder / _INSIDE
-    own = {owned.MARKER} | ({_INSIDE} if inside.is_dir() and not inside.is_symlink() else set())
-    return [path.name for path in folder.iterdir() if path.name not in own]
+def _foreign_files_in_row(folder: Path) -> list[str]:
+    """Return the names in the directory of a row that are neither its marker nor its checkpoints. Raises OSError."""
+    checkpoints = folder / _CHECKPOINTS
+    made = {owned.MARKER} | ({_CHECKPOINTS} if checkpoints.is_dir() and not checkpoints.is_symlink() else set())
+    return [path.name for path in folder.iterdir() if path.name not in made]
 
 
 class Running:
@@ -205,7 +205,7 @@ class Running:
         self._pace = Pace(None)
         self._moment = 1  # steps before a fault
         self._clean = Trial(drill.folder)
-        self._runs: list[str] = []
+        self._run_ids: list[str] = []  # of the launches of the present row
         self.results: list[Result] = []  # of the rows that are done
 
     def run(self, *, keep: bool) -> None:
@@ -213,38 +213,40 @@ class Running:
         with hold_folder(self._drill.folder):
             for row in self._drill.faults:
                 self._say(f"{row.value}: {ASKED[row]}")
-                self.results.append(self._try(row, keep=keep))
+                self.results.append(self._carry_out(row, keep=keep))
         folder = self._drill.folder
         if not any(result.folder for result in self.results):
             with suppress(OSError):
-                if not others(folder):
+                if not foreign_files(folder):
                     owned.remove_directory(str(folder), KIND)
 
-    def _try(self, row: Row, *, keep: bool) -> Result:
-        began, self._runs = time.monotonic(), []
+    def _carry_out(self, row: Row, *, keep: bool) -> Result:
+        """Carry out a row, or say why not. Where it passed its directory goes, unless `keep`, or with foreign files."""
+        began, self._run_ids = time.monotonic(), []  # `_finish` adds the run of each launch
         folder = self._drill.folder / row.value
-        reason = self._excluded(row) if self.results else ""
-        judged = not_tried(reason) if reason else self._judge(row, folder)
-        if folder.exists() and not keep and judged.state is State.PASS:
+        why_not = "" if row is Row.CLEAN else self._why_not_tried(row)
+        judged = not_tried(why_not) if why_not else self._judge(row, folder)
+        if judged.state is State.PASS and folder.exists() and not keep:
             with suppress(OSError):
-                if not _others_of_row(folder):
+                if not _foreign_files_in_row(folder):
                     owned.remove_directory(str(folder), KIND)
-        stays = folder.exists()
         return Result(
             **vars(judged),
             row=row,
             seconds=time.monotonic() - began,
-            runs=tuple(self._runs),
-            folder=str(folder) if stays else "",
+            runs=tuple(self._run_ids),
+            folder=str(folder) if folder.exists() else "",
         )
 
     def _left(self) -> float:
+        """Return the seconds until the time limit of the drill."""
         return self._drill.limit - (time.monotonic() - self._began) if self._drill.limit else float("inf")
 
     def _judge(self, row: Row, folder: Path) -> Judged:
+        """Make the directory of a row, carry out its launches, and judge them. An error of ddpkit: not tried."""
         owned.make_directory(str(folder), KIND)
-        own = folder / _INSIDE
-        owned.make_plain_directory(str(own))
+        checkpoints = folder / _CHECKPOINTS
+        owned.make_plain_directory(str(checkpoints))
         judges: Mapping[Row, Callable[[Path], Judged]] = {
             Row.CLEAN: self._clean_row,
             Row.EXIT: self._exit_row,
@@ -259,16 +261,16 @@ class Running:
             Row.SLOW: self._slow_row,
         }
         try:
-            judged = judges[row](own)
+            judged = judges[row](checkpoints)
         except DdpkitError as error:
             return not_tried(error.message)
         return not_tried(OVER) if judged.state is State.FAIL and self._left() <= 0 else judged
 
-    def _excluded(self, row: Row) -> str:
-        """Return why a row is not tried after the clean run; empty: it is."""
+    def _why_not_tried(self, row: Row) -> str:
+        """Return what speaks against a row by the clean run and the time limit; empty: it is tried."""
         if self._left() <= 0:
             return OVER
-        if self._clean.code != 0 and not self._pace.order:
+        if self._clean.code != 0 and not self._pace.order:  # one that failed after some steps has shown its pace
             return "the clean run failed"
         if not self._clean.saves:  # it may have saved over the user's own checkpoints
             return (
@@ -294,8 +296,9 @@ class Running:
         )
 
     def _finish(self, launch: Launch, seconds: float | None = None, quiet: float = math.inf) -> Trial:
+        """Wait for the end of a launch as `Launch.finish` does, and note its run. `seconds`: None: its patience."""
         trial = launch.finish(max(0.0, min(self._patience() if seconds is None else seconds, self._left())), quiet)
-        self._runs += [trial.run_id] if trial.run_id else []
+        self._run_ids += [trial.run_id] if trial.run_id else []
         return trial
 
     def _patience(self) -> float:
@@ -304,41 +307,41 @@ class Running:
         return max(0.0, min(max(60.0, 3 * length) + 2 * self._drill.grace, self._left()))
 
     def _resume(self, row: Row, folder: Path) -> Trial:
-        with self._launch(row, folder, resume=True, hang=self._hang()) as launch:
+        with self._launch(row, folder, resume=True, hang=self._hang_timeout()) as launch:
             return self._finish(launch)
 
-    def _hang(self) -> float:
+    def _hang_timeout(self) -> float:
         return self._drill.hang or max(60.0, 20 * self._pace.step)
 
-    def _reach(self, launch: Launch) -> bool:
+    def _reach_moment(self, launch: Launch) -> bool:
         """Wait for a moment between two saves, or halfway through a run without saves. False: it ended before.
 
         On a busy machine the first save may come after more steps than in the clean run: it is waited for.
         """
         count = Count(self._pace.key)
-        whole = 0.9 * max((size for _, _, size in self._clean.saves), default=0)
+        whole = 0.9 * max((save.size for save in self._clean.saves), default=0)  # bytes: a smaller one is half written
 
         def saved(trial: Trial) -> bool:
-            return not self._clean.saves or any(size >= whole for _, _, size in trial.saves)
+            return not self._clean.saves or any(save.size >= whole for save in trial.saves)
 
         if not self._pace.order:
             return launch.wait(self._patience(), lambda trial: len(trial.saves) > 0)
         return launch.wait(self._patience(), lambda trial: saved(trial) and count.of(trial.lines) >= self._moment)
 
-    def _fault(self, launch: Launch, ranks: Sequence[int], fault: str, value: str = "") -> bool:
-        """Inject a fault into ranks at their moment. False: it was not, and the trial has the problem."""
+    def _inject(self, launch: Launch, ranks: Sequence[int], fault: str, value: str = "") -> bool:
+        """Inject a fault into ranks at the moment of the drill. False: it was not, and `trial.problem` says why."""
         with self._injected(launch, ranks, fault, value) as injected:
             return injected
 
     @contextmanager
     def _injected(self, launch: Launch, ranks: Sequence[int], fault: str, value: str = "") -> Iterator[bool]:
-        """The same; a fault that lasts ends with the block."""
+        """Inject a fault as `_inject` does, and yield whether it was. A fault that lasts ends with the block."""
         trial, armed = launch.trial, list[Injector]()
         try:
             if launch.wait(self._patience(), lambda trial: bool(trial.lines) and bool(trial.log_folder)):
                 armed += filter(None, (launch.beside(rank, fault, value) for rank in ranks))
             ready = [launch.is_armed(injector) for injector in armed]
-            if ready.count(True) < len(ranks) or not self._reach(launch):
+            if ready.count(True) < len(ranks) or not self._reach_moment(launch):
                 trial.problem = trial.problem or TOO_SHORT
                 yield False
                 return
@@ -348,7 +351,7 @@ class Running:
             launch.wait(self._patience(), lambda _: all(injector.is_over() for injector in armed))
             seen = [injector.done(1.0) for injector in armed]
             if None in seen:
-                trial.problem = launch.reason(NOT_INJECTED.get(fault, "the rank had ended"))
+                trial.problem = launch.why_no_fault(NOT_INJECTED.get(fault, "the rank had ended"))
             trial.seen = seen[0] or ""
             yield None not in seen
         finally:
@@ -362,37 +365,37 @@ class Running:
         with self._launch(Row.CLEAN, folder, hang=drill.hang or 60.0) as launch:
             self._clean = self._finish(launch, FIRST, 2 * (drill.hang or 60.0))
         self._pace = learn(self._clean.lines, self._clean.began)
-        times = [at for at, _, _ in steps(self._clean.lines, self._pace.key)]
-        self._moment = moment(times, [at for at, _, _ in self._clean.saves])
+        times = [step.at for step in steps(self._clean.lines, self._pace.key)]
+        self._moment = moment(times, [save.at for save in self._clean.saves])
         return rows.judge_clean(self._clean, self._pace, self._ranks, drill.told, one_node=drill.nodes == 1)
 
     def _exit_row(self, folder: Path) -> Judged:
         file = folder / "a_file"
         create(file, "a file, where the script wants a directory\n")
-        with self._launch(Row.EXIT, file / "checkpoints", hang=self._hang()) as launch:
+        with self._launch(Row.EXIT, file / "checkpoints", hang=self._hang_timeout()) as launch:
             return rows.judge_exit(self._finish(launch))
 
     def _signal_row(self, row: Row, folder: Path) -> Judged:
         usr1 = row is Row.USR1
         limit = self._drill.notice if usr1 else self._drill.grace
         with self._launch(row, folder) as launch:
-            if not self._reach(launch):
+            if not self._reach_moment(launch):
                 return not_tried(TOO_SHORT)
             launch.signal(signal.SIGUSR1 if usr1 else signal.SIGTERM)
             trial = self._finish(launch, limit if usr1 else limit + self._patience())
         return rows.judge_signal(self._pace, trial, self._resume(row, folder), row.name, limit)
 
-    def _faulted(
+    def _run_with_fault(
         self, row: Row, folder: Path, ranks: Sequence[int], fault: str, value: str = "", hang: float = 0.0
     ) -> Trial:
         """Launch, inject a fault, and wait for the end. Raises UsageError where the fault was not injected."""
         with self._launch(row, folder, hang=hang) as launch:
-            if not self._fault(launch, ranks, fault, value):
+            if not self._inject(launch, ranks, fault, value):
                 raise UsageError(launch.trial.problem)
             return self._finish(launch, self._patience() + 4 * hang if hang else None)
 
     def _kill_row(self, folder: Path) -> Judged:
-        trial = self._faulted(Row.KILL, folder, [self._ranks - 1], "kill")
+        trial = self._run_with_fault(Row.KILL, folder, [self._ranks - 1], "kill")
         return rows.judge_kill(self._pace, trial, self._ranks - 1, self._resume(Row.KILL, folder))
 
     @property
@@ -402,21 +405,22 @@ class Running:
 
     def _stop_row(self, folder: Path) -> Judged:
         hang = self._drill.hang or max(10.0, 20 * self._pace.step)
-        trial = self._faulted(Row.STOP, folder, [self._ranks - 1], "stop", hang=hang)
+        trial = self._run_with_fault(Row.STOP, folder, [self._ranks - 1], "stop", hang=hang)
         return rows.judge_stop(trial, self._ranks - 1)
 
     def _save_kill_row(self, folder: Path) -> Judged:
-        trial = self._faulted(Row.SAVE_KILL, folder, [0], "save-kill", str(folder))
+        trial = self._run_with_fault(Row.SAVE_KILL, folder, [0], "save-kill", str(folder))
         name = trial.seen.rpartition(" ")[0]
-        size = max((size for _, each, size in self._clean.saves if each == name), default=0)
+        size = max((save.size for save in self._clean.saves if save.name == name), default=0)
         return rows.judge_save_kill(self._pace, trial, self._resume(Row.SAVE_KILL, folder), size)
 
     def _disk_row(self, folder: Path) -> Judged:
-        half = max(1, max(size for _, _, size in self._clean.saves) // 2)
-        trial = self._faulted(Row.DISK, folder, range(min(self._ranks, MOST_RANKS)), "disk", str(half))
+        half = max(1, max(save.size for save in self._clean.saves) // 2)
+        trial = self._run_with_fault(Row.DISK, folder, range(min(self._ranks, MOST_RANKS)), "disk", str(half))
         return rows.judge_disk(self._pace, trial, self._resume(Row.DISK, folder))
 
     def _slow_row(self, folder: Path) -> Judged:
+        """Slow the last rank down, and watch all ranks for a slow one meanwhile."""
         rank = self._ranks - 1
         with self._launch(Row.SLOW, folder, more=("--observe=stacks",)) as launch:
             with self._injected(launch, [rank], "slow", str(SLOWED)) as injected:
@@ -427,22 +431,23 @@ class Running:
                 try:
                     found, _ = watch_ranks(launch.run())
                 except DdpkitError as error:
-                    return not_tried(launch.reason(error.message))
+                    return not_tried(launch.why_no_fault(error.message))
             self._finish(launch, 0.0)
         return rows.judge_slow(found, rank)
 
     def _node_row(self, folder: Path) -> Judged:
         # A new attempt is the same command: it has to start where nothing is saved, and to resume where something is.
         with self._launch(Row.NODE, folder, resume=True, more=("--retries=1",)) as launch:
-            injected = self._fault(launch, [self._ranks - 1], "node")
+            injected = self._inject(launch, [self._ranks - 1], "node")
             trial = self._finish(launch)
         if not injected and trial.code and trial.failed_rank is not None:
             return failed(f"it does not start with its resume arguments where nothing is saved: {trial.verdict}")
         return rows.judge_node(self._pace, trial) if injected else not_tried(trial.problem)
 
     def _resume_row(self, folder: Path) -> Judged:
+        """End a launch at the moment of the drill, its resume after some steps; a second resume goes to the end."""
         with self._launch(Row.RESUME, folder) as launch:
-            if not self._reach(launch):
+            if not self._reach_moment(launch):
                 return not_tried(TOO_SHORT)
             launch.signal(signal.SIGQUIT)
             first = self._finish(launch)
@@ -457,12 +462,12 @@ class Running:
 
 def plan_lines(drill: Drill) -> list[str]:
     """Return what a drill would do, a row a line, and the first command."""
-    own = drill.folder / Row.CLEAN.value / _INSIDE
-    variable = f"{drill.variable}={own} " if drill.variable else ""
+    checkpoints = drill.folder / Row.CLEAN.value / _CHECKPOINTS
+    variable = f"{drill.variable}={checkpoints} " if drill.variable else ""
     return [
         *(f"{row.value:10}{ASKED[row]}" for row in drill.faults),
         "",
-        variable + join(drill.command(Row.CLEAN, own)),
+        variable + join(drill.command(Row.CLEAN, checkpoints)),
     ]
 
 

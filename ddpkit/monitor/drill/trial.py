@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from ddpkit.errors import DdpkitError, UsageError, no_process
 from ddpkit.files import read_part
@@ -40,7 +40,7 @@ class Writes:
 
     _libc: ctypes.CDLL
     _thread: threading.Thread
-    _wake: int
+    _wake: int  # ends of a pipe: the thread ends when `close` writes into `_end`
     _end: int
 
     def __init__(self, folder: Path) -> None:
@@ -63,6 +63,7 @@ class Writes:
             self._folders[watch] = folder
 
     def _read(self) -> None:
+        """Note each file that was written or renamed, and watch each new directory, until `close`."""
         import select
 
         poll = select.poll()
@@ -106,6 +107,14 @@ _ERROR = "ddpkit: error: "
 _MOST = 1 << 20  # bytes of a metrics file that are read at once
 
 
+class Save(NamedTuple):
+    """A checkpoint that is new, or has changed."""
+
+    at: float  # seconds since the epoch
+    name: str
+    size: int
+
+
 @dataclass
 class Trial:
     """A launch and what it showed. `folder` has its checkpoints."""
@@ -114,7 +123,7 @@ class Trial:
     began: float = field(default_factory=time.time)
     lines: list[Line] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # ddpkit's own lines
-    saves: list[tuple[float, str, int]] = field(default_factory=list)  # time, file and size of what changed
+    saves: list[Save] = field(default_factory=list)
     run_id: str = ""
     log_folder: str = ""
     code: int | None = None  # None: it was ended, as it did not end by itself
@@ -127,16 +136,14 @@ class Trial:
 
     def last(self, key: Key | None, until: float | None = None) -> Progress | None:
         """Return the last progress, up to a time."""
-        rows = [row for at, row, _ in steps(self.lines, key) if until is None or at <= until]
-        return rows[-1] if rows else None
+        shown = [step.progress for step in steps(self.lines, key) if until is None or step.at <= until]
+        return shown[-1] if shown else None
 
     def split(self, at: float) -> tuple[Trial, Trial]:
         """Return what it showed before a time, and after it."""
-        parts = []
-        for late in (False, True):
-            lines = [line for line in self.lines if (line.at >= at) is late]
-            parts.append(replace(self, lines=lines, saves=[each for each in self.saves if (each[0] >= at) is late]))
-        return parts[0], parts[1]
+        early, late = [line for line in self.lines if line.at < at], [line for line in self.lines if line.at >= at]
+        before, after = [save for save in self.saves if save.at < at], [save for save in self.saves if save.at >= at]
+        return replace(self, lines=early, saves=before), replace(self, lines=late, saves=after)
 
     @property
     def failed_rank(self) -> int | None:
@@ -161,9 +168,9 @@ class Launch:
 
     def __init__(self, argv: Sequence[str], env: Mapping[str, str], folder: Path) -> None:
         self.trial = Trial(folder)
-        self._changed = drill_fault.look(str(folder))
+        self._seen = drill_fault.look(str(folder))  # facts of each checkpoint at the last look
         self._writes = Writes(folder)
-        self._metrics: dict[str, int] = {}  # bytes that were read
+        self._metrics: dict[str, int] = {}  # by file: bytes that were read
         for path in self._metric_files():
             with suppress(OSError):  # lines of an earlier launch are not this one's
                 self._metrics[path] = Path(path).stat().st_size
@@ -199,6 +206,7 @@ class Launch:
         self._writes.close()
 
     def _read(self, stream: IO[bytes]) -> None:
+        """Note the lines of the ranks, and those of ddpkit, of which one names the run."""
         for raw in stream:
             text = raw.decode("utf-8", "replace").rstrip("\n")
             found = _LINE.match(text)
@@ -234,21 +242,21 @@ class Launch:
         """Return the seconds since the last line or checkpoint; 0 before there were steps."""
         if len(self.trial.lines) < LEAST:
             return 0.0
-        saved = self.trial.saves[-1][0] if self.trial.saves else 0.0
+        saved = self.trial.saves[-1].at if self.trial.saves else 0.0
         return time.time() - max(self.trial.lines[-1].at, saved)
 
     def _look(self) -> None:
         """Notice new checkpoints, and new lines of metrics beside them."""
         now = time.time()
         seen = drill_fault.look(str(self.trial.folder))
-        self.trial.saves += [(now, name, facts[0]) for name, facts in seen.items() if facts != self._changed.get(name)]
-        self._changed = seen
+        self.trial.saves += [Save(now, name, facts[0]) for name, facts in seen.items() if facts != self._seen.get(name)]
+        self._seen = seen
         for path in self._metric_files():
             with suppress(OSError):
                 text = read_part(Path(path), self._metrics.get(path, 0), _MOST)
-                whole = text[: text.rfind(b"\n") + 1]
-                self._metrics[path] = self._metrics.get(path, 0) + len(whole)
-                self.trial.lines += [Line(now, 0, each.decode("utf-8", "replace")) for each in whole.splitlines()]
+                whole_lines = text[: text.rfind(b"\n") + 1]
+                self._metrics[path] = self._metrics.get(path, 0) + len(whole_lines)
+                self.trial.lines += [Line(now, 0, each.decode("utf-8", "replace")) for each in whole_lines.splitlines()]
 
     def _metric_files(self) -> list[str]:
         return [path for path in drill_fault.files(str(self.trial.folder)) if path.endswith(".jsonl")]
@@ -259,7 +267,7 @@ class Launch:
         self._process.send_signal(number)
 
     def finish(self, seconds: float, quiet: float = math.inf) -> Trial:
-        """Wait for its end as `wait` does, end what is left of it, and read its record."""
+        """Wait for its end as `wait` does, end it if it goes on, and read its record."""
         self.wait(seconds, quiet=quiet)
         trial = self.trial
         trial.ended = time.time()
@@ -299,7 +307,7 @@ class Launch:
             words = ["{python}", "-S", "-I", "-c", text, "{pid}", fault, value]
             argv, env = place.command(words, terminal=False)
         except DdpkitError as error:
-            self.trial.problem = self.reason(error.message)
+            self.trial.problem = self.why_no_fault(error.message)
             return None
         return Injector(argv, env)
 
@@ -307,14 +315,14 @@ class Launch:
         """Wait until an injector is ready. False: it is not, with the reason in `problem`."""
         armed = injector.is_armed(ARMED)
         if not armed:
-            self.trial.problem = self.reason(injector.close() or "no fault can be injected where the rank runs")
+            self.trial.problem = self.why_no_fault(injector.close() or "no fault can be injected where the rank runs")
         return armed
 
-    def reason(self, words: str) -> str:
-        """Return why there is no fault: most often the script was over before."""
+    def why_no_fault(self, otherwise: str) -> str:
+        """Return why no fault was injected: the script was over before, or what the caller says otherwise."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(5)
-        return TOO_SHORT if self._process.poll() == 0 else words
+        return TOO_SHORT if self._process.poll() == 0 else otherwise
 
 
 class Injector:
@@ -327,7 +335,7 @@ class Injector:
             )
         except OSError as error:
             raise no_process(error) from None
-        self._lines: list[str] = []
+        self._lines: list[str] = []  # that it printed; an empty one at its end
         self._news = threading.Condition()
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
@@ -343,6 +351,8 @@ class Injector:
             self._news.notify_all()
 
     def _wait(self, begin: str, seconds: float) -> str | None:
+        """Wait for a line with this beginning. None: it did not come in time, or the injector ended without it."""
+
         def found() -> list[str]:
             return [line for line in self._lines if line.startswith(begin) or not line]
 
