@@ -276,7 +276,7 @@ def main(folder: str = FOLDER, key: str = "") -> None:
         worker = os.fork()
     except OSError as error:  # the user's limit on processes
         server = CallServer(key=key)
-        launcher = LauncherIO(EventLoop(), 0.0, server.until_request()[1], (server.sent, server.received))
+        launcher = LauncherIO(EventLoop(), 0.0, server.until_request()[1], (server.sent_seal, server.received_seal))
         refuse(launcher, error, "any rank")
         launcher.send(e="end", t=time.time())
         launcher.flush_all(lambda: None)
@@ -285,7 +285,7 @@ def main(folder: str = FOLDER, key: str = "") -> None:
         guard(worker, folder)
     die_with_parent(parent, signal.SIGTERM)
     server = CallServer(key=key)
-    Supervisor(*server.until_request(), (server.sent, server.received)).run()
+    Supervisor(*server.until_request(), (server.sent_seal, server.received_seal)).run()
     if os.getppid() != parent:
         remove(folder)  # which the guard does, unless it was killed
     os._exit(0)  # nothing is left to tidy up, and the launcher waits
