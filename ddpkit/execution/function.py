@@ -92,7 +92,7 @@ def pack(
 
 
 def _texts(library: Any) -> dict[str, str]:
-    """Return the modules of a package, which are Python alone. It is last: it imports the others."""
+    """Return the texts of cloudpickle's modules, which are Python alone. The package is last: it imports the others."""
     folder = Path(library.__file__).parent
     names = sorted((path.stem for path in folder.glob("*.py")), key=lambda name: name == "__init__")
     full = {name: "cloudpickle" if name == "__init__" else f"cloudpickle.{name}" for name in names}

@@ -198,9 +198,9 @@ def _with_hooks(plan: Plan, settings: LaunchSettings) -> Plan:
 
 
 def _with_own_attempts(batch: Batch, on_attempt: OnEnd | None, settings: LaunchSettings) -> Batch:
-    """Add what the script of a job needs that decides about its attempts itself: `on_attempt`, and a test of hosts.
+    """Add `on_attempt` and the settings of a test of hosts, for a job whose script decides about its attempts.
 
-    It is a variable, because the files of a run may be read by others, and these values can hold secrets.
+    They are in a variable, because the files of a run may be read by others, and these values can hold secrets.
     """
     test = {name: getattr(settings, name) for name in _OF_TEST} | {"workdir": str(local_workdir(settings))}
     text = json.dumps({"on_attempt": on_attempt and asdict(on_attempt), "test": test})
@@ -258,11 +258,11 @@ def prepare_offline(
             transport.hosts = hosts
         return _with_hooks(_plan(backend, with_variables(job, env), transport.survey(note)), settings)
 
-    first = with_variables(job, FIRST) if settings.retries else job
+    first_job = with_variables(job, FIRST) if settings.retries else job
     hosts: tuple[str, ...] = ()  # for all attempts of a step in an allocation
     if settings.retries and isinstance(world, Request) and world.allocation is not None:
         hosts = world.hosts or world.allocation.hosts
-    plan = _plan(backend, first, world)
+    plan = _plan(backend, first_job, world)
     return Ready(
         job=job,
         plan=replace(plan, spares=spare_hosts(plan.hosts, hosts)) if hosts else plan,
@@ -331,8 +331,8 @@ class Approach:
     options: NodeOptions
     job: Job
     transport: RemoteNodesTransport
-    specs: tuple[HostSpec, ...]  # with their own Pythons
-    nodes: int  # that run the job at a time; others are spare
+    specs: tuple[HostSpec, ...]  # each with its own Python, if it has one
+    nodes: int  # so many run the job at a time; the others are spare
     queries: Queries = Queries.ALL
     unseen: bool = False  # the nodes must not be queried
     copies: tuple[ProjectCopy, ...] = ()  # of --sync
@@ -394,8 +394,8 @@ def approach(
     job = remote_job(settings, options)
     width = len(specs) - settings.spares
     check_files = progress is not None or not settings.sync  # a dry run copies none
-    nodes = width if settings.spares else None
-    requirements = required_of_nodes(settings, options, job, nodes=nodes, check_files=check_files)
+    needed = width if settings.spares else None  # None: all
+    requirements = required_of_nodes(settings, options, job, nodes=needed, check_files=check_files)
     if queries.dry:
         requirements = replace(requirements, dry=True, torch=False)
     connector = NoConnector(options.connect_timeout) if unseen else _connector(settings, chosen, options, note)
@@ -440,7 +440,7 @@ def _sync(
     progress: Callable[[str, int], None] | None,
     note: Callable[[str], None],
 ) -> tuple[ProjectCopy, ...]:
-    """Do what --sync is for, or only describe it without `progress`."""
+    """Copy the project to the nodes, or without `progress` only describe the copies. Returns them."""
     from ddpkit.execution import copies, sync
 
     python, accepts_new = sync.node_python(job, options), options.accepts_new
