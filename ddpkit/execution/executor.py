@@ -577,7 +577,8 @@ class Carrier:
         """
         known, kind = self.outcome.failure, Kind(event.get("kind", Kind.OWN.value))
         if known is not None and known.raised and known.rank == event["rank"]:
-            # Not KILL, which ddpkit sent because the rank did not end, nor TERM of torchrun, when another rank is gone.
+            # Its exception is the failure, and now it has a status. KILL does not count: ddpkit sent it, because the rank did
+            # not end. Nor does TERM: torchrun sends it as soon as another rank is gone.
             if event["signal"] not in (signal.SIGKILL, signal.SIGTERM):
                 self.outcome.failure = replace(known, code=event["code"], signal=event["signal"])
             return
@@ -643,13 +644,13 @@ class Carrier:
 
     def on_failure(self, node: Node, event: FailedEvent, host: str) -> None:
         """Take the failure of a rank or an agent, with its last lines, or those of what starts its container."""
-        rank, agent = event["rank"], node.agent  # whose lines
-        if rank is None and self.runtimes.get(host) == event["what"]:
-            agent = event["what"]
-        where = host if rank is not None or agent != node.agent else node.step.host
+        rank, runtime = event["rank"], self.runtimes.get(host, "")
+        is_of_runtime = rank is None and bool(runtime) and event["what"] == runtime
+        agent = runtime if is_of_runtime else node.agent
+        where = host if rank is not None or is_of_runtime else node.step.host
         lines = self.relay.tail(rank, where, agent)
-        if not lines and rank is not None and host in self.runtimes:  # it failed before the rank's program ran
-            rank, agent = None, self.runtimes[host]
+        if not lines and rank is not None and runtime:  # the container failed before the rank's program ran
+            rank, agent = None, runtime
             lines = self.relay.tail(rank, where, agent)
         raised = event.get("raised", "")  # then the status is that of the signal which cut its end short
         self.fail(

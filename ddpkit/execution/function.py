@@ -188,6 +188,7 @@ class FunctionRun(RecordedRun):
         return [self._value(rank, trust=trust) for rank in range(self.plan.world_size)]
 
     def _value(self, rank: int, *, trust: bool) -> Any:
+        """Return the value of a rank. Raises RankError where the function raised or did not end, or DdpkitError."""
         data = self.values.get(rank)
         host = next((name for name, ranks in self.record.ranks.items() if rank in ranks), self.record.hosts[0])
         whose = f"the value of rank {rank} on {host}"

@@ -119,9 +119,9 @@ def job_elsewhere(settings: LaunchSettings, workdir: str, python: str, log_dir: 
     return _job(replace(settings, log_dir=log_dir), kind, workdir, python, settings.env)
 
 
-def left_here(settings: LaunchSettings, environ: Mapping[str, str]) -> str:
+def tuning_not_forwarded(settings: LaunchSettings, environ: Mapping[str, str]) -> str:
     """Describe the variables of libraries that other machines do not get, because nobody named them. Empty: none."""
-    return describe_left([name for name in environ if _is_tuning(name) and name not in settings.env])
+    return describe_not_forwarded([name for name in environ if _is_tuning(name) and name not in settings.env])
 
 
 def held_back(settings: LaunchSettings, environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -164,7 +164,7 @@ def is_public(name: str) -> bool:
     return (_is_tuning(name) or _is_reported(name)) and not _is_private(name)
 
 
-def describe_left(names: Sequence[str]) -> str:
+def describe_not_forwarded(names: Sequence[str]) -> str:
     """Write one line about variables that stay here, with the option that sends them; empty for none."""
     if not names:
         return ""

@@ -266,7 +266,7 @@ class RecordedRun(LiveRun, Recorded):
         self._ready, self._check = ready, check
         self._rules = _rules(ready)
         self._attempts = self._first_attempt(ready, began)
-        self._write_timeline(began, [*notes, *([ready.left] if ready.left else ())])
+        self._write_timeline(began, [*notes, *([ready.not_forwarded] if ready.not_forwarded else ())])
         self._remember_metrics()
         self._marker = launcher_process.hold_marker(self.folder)
         self.submit()
@@ -396,8 +396,8 @@ class RecordedRun(LiveRun, Recorded):
             relay.routine_note(f"ddpkit: no script given; running {self.record.command[0]} in {self.record.workdir}")
         where = f"in job {self.job_id}" if self.job_id else f"on {format_hosts(self.record.hosts)}"
         relay.routine_note(f"ddpkit: run {plan.run_id}: {count(plan.world_size, 'rank')} {where}; logs in {folder}/")
-        if self._ready.left:
-            relay.note(f"ddpkit: {self._ready.left}")
+        if self._ready.not_forwarded:
+            relay.note(f"ddpkit: {self._ready.not_forwarded}")
         if self._unlisted:
             known_by = f"use the directory of this run: ddpkit status {folder}"
             relay.note(f"ddpkit: cannot write to {run_index.index_folder()}: {self._unlisted}; {known_by}")
@@ -593,6 +593,7 @@ class RecordedRun(LiveRun, Recorded):
         remember_blamed(self._rules.bad_nodes, outcome, self.plan.run_id, note)
 
     def _run_hook(self, command: OnEnd | None, relay: Relay, log_name: str) -> None:
+        """Run the command of `on_end` or `on_attempt`, if there is one, with the record as it is now."""
         relay.logs.sync()
         if command is not None:
             from ddpkit.run.documents import hook_document

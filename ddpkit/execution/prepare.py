@@ -17,16 +17,16 @@ from ddpkit.config import AUTOMATIC, HostSettings, LaunchSettings
 from ddpkit.errors import UsageError
 from ddpkit.execution import requested_nodes
 from ddpkit.execution.job import (
-    describe_left,
+    describe_not_forwarded,
     for_copies,
     held_back,
-    left_here,
     local_job,
     local_workdir,
     program_file,
     remote_job,
     removed_options,
     required_of_nodes,
+    tuning_not_forwarded,
     unexpanded,
     with_python_of_uv,
     with_variables,
@@ -89,7 +89,7 @@ class Ready:
     plan_again: PlanAgain | None = None
     staged: Mapping[str, Sequence[NodeCopy]] = field(default_factory=dict)  # local copies that were made, by host
     hold: RecordedHold | None = None  # the launch is one
-    left: str = ""  # a line about the variables that the nodes do not get, for a person, once the run starts
+    not_forwarded: str = ""  # a line for a person, once the run starts: the variables that the nodes do not get
     clock: Clock = field(default_factory=Clock)  # of the launch
 
 
@@ -124,24 +124,24 @@ def prepare(
             raise UsageError("--stage does not work with --via", "run this command on the login host")
         with approach_login_host(settings, backend, note, progress, queries) as (job, plan, way):
             ready = Ready(job=job, plan=_with_hooks(plan, settings), transport=way, settings=settings, clock=clock)
-            yield replace(ready, bad_nodes=bad_nodes, left=left_here(settings, environ))
+            yield replace(ready, bad_nodes=bad_nodes, not_forwarded=tuning_not_forwarded(settings, environ))
         return
     settings = with_python_of_uv(settings, note, dry=progress is None)
     if settings.source("python") in AUTOMATIC[1:]:
         note(f"Python of the ranks: {settings.python} ({settings.source('python')}); ddpkit's own has no torch")
     chosen = transport_of(settings)
     check_attempts(settings, chosen, allocated=chosen.slurm and bool(slurm_nodes.allocation(environ)))
-    left = _variables_left(settings, environ, chosen)
+    not_forwarded = _variables_not_forwarded(settings, environ, chosen)
     if not chosen.names_nodes:
         stage = NodeOptions.of(backend).stage != "off"
         ready = prepare_offline(settings, environ, note, stage=stage, dry=progress is None)
         shown = replace(ready.job, command=without_python(settings).script)  # --stage has another path in it
         plan = _with_hooks(ready.plan, settings)
-        yield replace(ready, job=shown, plan=plan, bad_nodes=bad_nodes, left=left, clock=clock)
+        yield replace(ready, job=shown, plan=plan, bad_nodes=bad_nodes, not_forwarded=not_forwarded, clock=clock)
         return
     with approach(settings, note, progress, waiting, queries) as nodes:
         nodes.transport.pool.clock = clock
-        yield replace(_plan_named(nodes, settings, note), bad_nodes=bad_nodes, left=left, clock=clock)
+        yield replace(_plan_named(nodes, settings, note), bad_nodes=bad_nodes, not_forwarded=not_forwarded, clock=clock)
 
 
 def _plan_named(nodes: Approach, settings: LaunchSettings, note: Callable[[str], None]) -> Ready:
@@ -169,13 +169,13 @@ def _plan_named(nodes: Approach, settings: LaunchSettings, note: Callable[[str],
     )
 
 
-def _variables_left(settings: LaunchSettings, environ: Mapping[str, str], chosen: type[Transport]) -> str:
+def _variables_not_forwarded(settings: LaunchSettings, environ: Mapping[str, str], chosen: type[Transport]) -> str:
     """Return a line about the variables of this shell that the ranks do not get; empty: none."""
     if chosen.local:
         return ""
     if chosen.slurm or settings.in_job:
-        return describe_left(held_back(settings, environ))
-    return left_here(settings, environ)
+        return describe_not_forwarded(held_back(settings, environ))
+    return tuning_not_forwarded(settings, environ)
 
 
 def _bad_nodes(settings: LaunchSettings) -> str:

@@ -251,6 +251,7 @@ class StepSupervisor(Supervisor):
     # ---- the end
 
     def wind_down(self) -> float | None:
+        """As in Supervisor; beside that, pass signals on, and end torchrun and ranks that would stay."""
         now = time.monotonic()
         due = [self.pass_on(now), self.end_agents(now)]
         if self.shutdown.deadline is None:
@@ -367,6 +368,7 @@ def procs_to_fork(spec: dict[str, Any], environ: Any, cpus: list[int]) -> list[d
 
 
 def main(spec_file: str, *command: str) -> None:
+    """Fork the supervisor proper, whose exit status is the task's. This process becomes its guard."""
     hide()
     signal.pthread_sigmask(signal.SIG_BLOCK, (*FROM_ABOVE, signal.SIGCHLD))
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)

@@ -138,6 +138,7 @@ class Supervisor:
     # ---- the loop
 
     def run(self) -> None:
+        """Start the ranks, and turn the loop until nothing of the run is left. Then report the end."""
         self.handle_signals()
         become_subreaper()
         self.launcher.start()
@@ -171,6 +172,7 @@ class Supervisor:
         return timeout
 
     def handle_signals(self) -> None:
+        """Let CHLD and TERM wake the loop. Signals of a terminal are the launcher's to decide about."""
         wakeup, write = os.pipe()
         os.set_blocking(wakeup, False)
         os.set_blocking(write, False)
@@ -188,6 +190,7 @@ class Supervisor:
             self.on_term()
 
     def finish(self) -> None:
+        """Send all that is left to tell, the end last, and wait until the launcher has read it."""
         self.loop.unwatch(self.wakeup)
         self.pipes.close()
         self.output.close()

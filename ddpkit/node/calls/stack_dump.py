@@ -107,6 +107,7 @@ def ending(ranks: dict[str, dict[str, Any]], only: list[int], limit: float = LIM
 
 
 def _is_ending(pid: int, until: float) -> bool:
+    """Tell whether Python has left the script of a rank. The rank is asked only where its main thread stands still."""
     found = _find_answer_file([pid, *below(pid, processes())]) if sys.platform == "linux" else None
     if found is None:
         return False
@@ -145,6 +146,7 @@ class _AskedRank:
         self.facts: dict[str, Any] = {"pid": pid, "state": "", "threads": None, "how": "", "why": "", "fr": None}
 
     def ask(self, until: float) -> None:
+        """Fill `facts`: from /proc, from the process itself, else from py-spy."""
         facts = self.facts
         if sys.platform != "linux":
             facts["why"] = "stacks are available only on Linux (here: sudo py-spy dump --pid %d)" % self.pid
@@ -469,6 +471,7 @@ def _reply(connection: socket.socket, command: bytes) -> bytes:
 
 
 def _received(connection: socket.socket, until: float) -> bytes:
+    """Read until the end, or until the time is over, which is said at the end of the text."""
     text = b""
     while time.monotonic() < until:
         connection.settimeout(max(0.1, until - time.monotonic()))

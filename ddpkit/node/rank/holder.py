@@ -255,6 +255,7 @@ class Program:
             raise ended
 
     def _run(self) -> None:
+        """Run the command line in a new `__main__`, as Python runs a script, `-m MODULE` or `-c CODE`."""
         words = self._argv[1:]
         while words[0] == "-u":
             words.pop(0)

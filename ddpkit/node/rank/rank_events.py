@@ -185,6 +185,7 @@ class Steps:
         module.register_optimizer_step_post_hook(after_step)
 
     def begin(self, now: float) -> None:
+        """Take the first step: report it, and have the last steps reported at the end, also at that by `os._exit`."""
         import atexit
         import os
 
