@@ -577,8 +577,8 @@ class Carrier:
         """
         known, kind = self.outcome.failure, Kind(event.get("kind", Kind.OWN.value))
         if known is not None and known.raised and known.rank == event["rank"]:
-            # Its exception is the failure, and now it has a status. KILL does not count: ddpkit sends it where a rank does
-            # not end. Nor does TERM: torchrun sends it as soon as another rank is gone.
+            # Its exception is the failure, and now it has a status. KILL does not count: ddpkit sent it where the rank
+            # did not end. Nor does TERM: torchrun sends it as soon as another rank is gone.
             if event["signal"] not in (signal.SIGKILL, signal.SIGTERM):
                 self.outcome.failure = replace(known, code=event["code"], signal=event["signal"])
             return
