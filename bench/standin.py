@@ -130,7 +130,7 @@ def _answer(ranks: range, options: dict[str, Any]) -> dict[str, Any]:
 
 @cache
 def _facts(late: bool, world: int) -> dict[str, Any]:
-    one = stack_dump._Asked(100)
+    one = stack_dump._AskedRank(100)
     one.facts.update({"state": "S", "name": "python", "cpu": 100.0, "wchan": "futex_wait", "running": 0})
     parts = (
         ("threads", _threads(late)),

@@ -82,8 +82,8 @@ def launch(
         check = functools.partial(_find_faults, chosen)
         run = RecordedRun(ready, log_dir, began=began, notes=notes.texts, leave=detach, in_program=True, check=check)
         if not run.followed:
-            if ready.left:
-                notes.add(ready.left)
+            if ready.not_forwarded:
+                notes.add(ready.not_forwarded)
             return Run(run.record)
         return Run(run.record, BackgroundRun(run, chosen, connections.pop_all(), echo=echo))
 

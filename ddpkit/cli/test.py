@@ -220,8 +220,8 @@ def bench(
         if dry_run:
             show_plan(ready.plan, as_json, rank_program.name_programs)
             return
-        if ready.left:
-            note(ready.left)
+        if ready.not_forwarded:
+            note(ready.not_forwarded)
         raise typer.Exit(_run(ready, results, settings.log_dir, as_json=as_json))
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ddpkit.diagnosis.outcome import Decision, Failure, Outcome
 from ddpkit.errors import DdpkitError
-from ddpkit.execution.on_end import ended_by
+from ddpkit.execution.on_end import take_signal
 from ddpkit.launchers.host_names import spare_hosts
 from ddpkit.launchers.plan import Plan
 from ddpkit.node import owned
@@ -56,7 +56,7 @@ class EarlyCheck:
             self._passed = check((self.host,), folder).get(self.host) == ""
 
     def passed(self) -> bool:
-        """Wait for the result. A fault is none yet: the memory and the GPUs of ranks that end are not free."""
+        """Wait for the result. False does not mean a fault: memory and GPUs may still be held by ranks that end."""
         if self._thread.ident is not None:
             self._thread.join()
         return self._passed
@@ -84,7 +84,7 @@ class Attempts:
         self._hosts = tuple(hosts)
         self._folder = folder
         self._down, self._now = down, now
-        self._early: EarlyCheck | None = None  # of the running attempt
+        self._early_check: EarlyCheck | None = None  # of the running attempt
 
     @classmethod
     def of_job(cls, file: AttemptsFile, folder: Path, down: Callable[[Sequence[str]], Mapping[str, str]]) -> Attempts:
@@ -153,7 +153,7 @@ class Attempts:
         return decision
 
     def _without_slow(self, decision: Decision, slow: Mapping[str, str]) -> Decision:
-        """Put slow hosts aside where another attempt follows anyway, and enough spare hosts are left."""
+        """Return the decision with slow hosts put aside, if another attempt follows anyway and spares suffice."""
         slow = {host: why for host, why in slow.items() if host in self.records[-1].hosts}
         needed = {*slow, *decision.hosts}  # also suspects, of which each may fail its check
         if not slow or decision.action in ("stop", "requeue") or len(needed) > len(self.spares):
@@ -173,7 +173,7 @@ class Attempts:
     def next_variables(self) -> dict[str, str]:
         """Return the variables that the ranks of the next attempt get."""
         last = self.records[-1]
-        return {"DDPKIT_ATTEMPT": str(last.number + 1), "DDPKIT_PREVIOUS": _word(last)}
+        return {"DDPKIT_ATTEMPT": str(last.number + 1), "DDPKIT_PREVIOUS": _previous_value(last)}
 
     def begin_check(self, failure: Failure, check: CheckHosts) -> None:
         """Begin to check the host of a killed rank while the other ranks end: the next attempt need not wait for it."""
@@ -183,15 +183,15 @@ class Attempts:
             and not failure.oom
             and failure.host in self.records[-1].hosts
         ):
-            self._early = EarlyCheck(failure.host, check, self._folder / _TESTS)
+            self._early_check = EarlyCheck(failure.host, check, self._folder / _TESTS)
 
     def check_suspects(self, check: CheckHosts, note: Callable[[str], None]) -> None:
         """Check the hosts that the last decision suspects. Those with a fault are put aside. Raises DdpkitError."""
-        decision, early = self.records[-1].decision, self._early
-        self._early = None
+        decision, early = self.records[-1].decision, self._early_check
+        self._early_check = None
         if decision is not None and decision.action == "check":
-            known = early is not None and decision.hosts == (early.host,) and early.passed()
-            reasons = dict.fromkeys(decision.hosts, "") if known else check(decision.hosts, self._folder / _TESTS)
+            passed = early is not None and decision.hosts == (early.host,) and early.passed()
+            reasons = dict.fromkeys(decision.hosts, "") if passed else check(decision.hosts, self._folder / _TESTS)
             for host, reason in reasons.items():
                 if reason:
                     self.replaced[host] = reason
@@ -220,7 +220,7 @@ class Attempts:
         thread.start()
         while True:
             thread.join(LOOK_EVERY)
-            number = ended_by(inbox, (signal.SIGPIPE,))
+            number = take_signal(inbox, (signal.SIGPIPE,))
             if number is not None:
                 ended.set()
                 return NotPlanned(stopped_by=number)
@@ -239,7 +239,7 @@ class Attempts:
         return run_files.is_of_attempt(self._folder / name)
 
     def with_moved_log(self, failure: Failure) -> Failure:
-        """Return the failure with the place of its log after `move_logs`."""
+        """Return a failure whose log is where `move_logs` puts it."""
         log = Path(failure.log)
         there = attempt_folder(self._folder, self.records[-1].number) / log.name
         return replace(failure, log=str(there)) if failure.log and log.parent == self._folder else failure
@@ -271,7 +271,7 @@ class Attempts:
         return metrics.newest(folder, [self._rules.progress] if self._rules.progress else metrics.CHECKPOINTS)
 
 
-def _word(last: Attempt) -> str:
+def _previous_value(last: Attempt) -> str:
     """Return DDPKIT_PREVIOUS: a catalogue id, else `signal-9` or `code-1`."""
     failure = last.failure
     if failure is not None and failure.action is not None and failure.action.id:

@@ -159,7 +159,7 @@ class Way:
 
 
 def check_rsync() -> None:
-    """macOS brings an rsync of its own, which stands where version 2.6.9 stood. Raises UsageError."""
+    """Refuse a machine without rsync 3.1 or later, such as macOS with its own rsync. Raises UsageError."""
     if shutil.which("rsync") is None:
         raise UsageError("rsync not found on this machine", install("rsync"))
     shown = subprocess.run(["rsync", "--version"], capture_output=True, text=True, check=False).stdout
@@ -173,7 +173,7 @@ def check_rsync() -> None:
 def _run_rsync(
     spec: HostSpec, argv: tuple[str, ...], progress: Callable[[str, int], None], check_alive: Callable[[], None]
 ) -> tuple[Problem | None, int]:
-    """Run one command. Returns its problem, and the bytes that it sent.
+    """Run a command of rsync. Returns its problem, or None and the bytes that it sent.
 
     `check_alive` is called while rsync prints nothing. What it raises ends rsync.
     """
@@ -202,6 +202,7 @@ def _run_rsync(
 
 
 def _next_event(events: queue.SimpleQueue[Event | None], check_alive: Callable[[], None]) -> Event | None:
+    """Wait for an event; None: rsync has ended."""
     while True:
         try:
             return events.get(timeout=QUIET)

@@ -91,9 +91,10 @@ class Node:
 
     @property
     def agent(self) -> str:
+        """The name of what starts the ranks here; else its container's runtime, or the process itself."""
         container = self.step.container
-        plain = container.runtime if container and self.step.procs[0].rank is not None else ""
-        return "preload" if self.step.preload else plain or self.step.procs[0].name
+        runtime = container.runtime if container and self.step.procs[0].rank is not None else ""
+        return "preload" if self.step.preload else runtime or self.step.procs[0].name
 
 
 def write_files(plan: Plan, write: Callable[[Sequence[tuple[str, bytes]]], None]) -> None:
@@ -133,15 +134,15 @@ class Display(Protocol):
 
 
 class OutputLimit:
-    """Limit of the output that links have posted and nobody has shown. Beyond it they wait, and with them the ranks.
+    """Limit of the output that links have posted and nobody has shown. Beyond it the links wait, and so do the ranks.
 
-    A full one lets no flood delay a signal, and no screen that nobody reads fill the memory.
+    So no flood of output delays a signal, and a screen that nobody reads does not fill the memory.
     """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._waiting = 0.0  # characters that were posted
-        self.taken = 0  # those of them that the loop has taken, and for which there is no new room yet
+        self._waiting = 0.0  # characters that were posted, and not yet made room for
+        self.taken = 0  # those of them that the loop has taken: the next `make_room` makes room for them
 
     def wait_and_add(self, size: int) -> None:
         """Wait for room, in the thread of a link."""
@@ -149,7 +150,7 @@ class OutputLimit:
             self._changed.wait_for(lambda: self._waiting < WAITING)
             self._waiting += size
             if self._waiting < WAITING:
-                self._changed.notify()  # the next one that waits: one after the other, not all for each event
+                self._changed.notify()  # the next link that waits: one after the other, not all for each event
 
     def make_room(self) -> None:
         """Let the links post as much again as was taken."""
@@ -191,7 +192,7 @@ class Carrier:
         self.nodes = [Node(index=index, step=step, link=connect(step)) for index, step in enumerate(plan.steps)]
         self.hosts: set[str] = set()  # that have started a rank
         self.runtimes: dict[str, str] = {}  # by host: the program that enters the ranks' containers
-        self.passed = 0  # nodes at the front that have ended
+        self.ended_in_front = 0  # of `nodes`: so many, from the first one on, have ended
         self.output = OutputLimit()
         self.posting, self.over = threading.Lock(), False  # over: nothing is posted any more
         # The first failure, and the end of the others.
@@ -204,8 +205,8 @@ class Carrier:
         self.deadline: float | None = None  # time.monotonic() at which waiting for an ending run ends
         # Ranks whose wait for others took too long.
         self.timed_out: set[int] = set()
-        self.awaited = ("", "")  # for whom they waited, and the file with its stack
-        self.after_dump: list[Callable[[], None]] = []  # their failures
+        self.awaited = ("", "")  # for whom they waited, in words, and the file with the stack of that rank
+        self.after_dump: list[Callable[[], None]] = []  # calls that make their ends failures
         # Watches and records of the run.
         self.clock = clock or Clock()
         self.started = self.clock.now()
@@ -218,8 +219,8 @@ class Carrier:
         self.ready = ReadyWatch(plan, on_ready)
         self.most_restarts = max((proc.restarts for step in plan.steps for proc in step.procs), default=0)
         limit = LIMIT if plan.min_nodes is None else LIMIT_FEWER
-        many = len(plan.steps) > 1 and self.most_restarts
-        self.restarts = RestartTracker([len(step.ranks) for step in plan.steps], limit) if many else None
+        tracks = len(plan.steps) > 1 and self.most_restarts
+        self.restarts = RestartTracker([len(step.ranks) for step in plan.steps], limit) if tracks else None
         self.rounds = Rounds()
 
     def run(self) -> Outcome:
@@ -242,7 +243,7 @@ class Carrier:
                 self.over = True
         self.outcome.seconds = self.clock.now() - self.started
         lost = [node for node in self.nodes if node.lost]
-        # Several at once, or none that answers: then the fault may be the launcher's own network.
+        # Where several are lost at once, or no other node answers, the fault may be the launcher's own network.
         if len(lost) == 1 < len(self.nodes) and all(node.sent_end for node in self.nodes if not node.lost):
             self.outcome.lost_alone = lost[0].step.host
         return self.outcome
@@ -268,25 +269,25 @@ class Carrier:
     def loop(self) -> None:
         """Take messages and do what is due until every node has ended, or is given up."""
         last, busy = 0.0, False  # time.monotonic() of the last batch; whether it came soon after the one before
-        while self.left():
+        while self.has_living_nodes():
             self.look_around()
             if self.inbox.empty():
                 self.relay.flush()
-                if busy and not self.deadline:
+                if busy and not self.deadline:  # lines that come one by one are shown together
                     busy = False
                     time.sleep(TOGETHER)
-            left = LOOK_UP if self.deadline is None else self.deadline - time.monotonic()
+            remaining = LOOK_UP if self.deadline is None else self.deadline - time.monotonic()
             try:
-                index, message = self.inbox.get(timeout=self.pause(left))
+                index, message = self.inbox.get(timeout=self.pause(remaining))
             except queue.Empty:
-                if left <= 0:
+                if remaining <= 0:
                     self.give_up()
                     break
                 continue
             self.take(index, message)
             with suppress(queue.Empty):
                 for _ in range(BATCH):
-                    if not self.left():
+                    if not self.has_living_nodes():
                         break
                     self.take(*self.inbox.get_nowait())
             now = time.monotonic()
@@ -308,11 +309,11 @@ class Carrier:
         self.ready.turn()
         self.end_if_not_ready()
 
-    def pause(self, left: float) -> float:
-        """Seconds until something is due. `left`: until this run is given up."""
+    def pause(self, remaining: float) -> float:
+        """Seconds until something is due. `remaining`: until this run is given up."""
         due = min(min(self.held_until, self.exceptions.due) - time.monotonic(), self.ready.pause)
         full = SCREEN_FULL if self.output.taken else LOOK_UP
-        return min(full, max(0.0, left), max(0.0, due), self.relay.pause(), self.monitor.pause())
+        return min(full, max(0.0, remaining), max(0.0, due), self.relay.pause(), self.monitor.pause())
 
     def take(self, index: int, message: Event | int | None) -> None:
         """Take one message of the inbox."""
@@ -341,11 +342,11 @@ class Carrier:
             started=self.started,
         )
 
-    def left(self) -> bool:
-        """Whether a node has not ended. Asked for every message: it looks no further than the last one that it saw."""
-        while self.passed < len(self.nodes) and self.nodes[self.passed].ended:
-            self.passed += 1
-        return self.passed < len(self.nodes)
+    def has_living_nodes(self) -> bool:
+        """Whether a node has not ended. Asked for every message: it goes on from the node at which it stopped."""
+        while self.ended_in_front < len(self.nodes) and self.nodes[self.ended_in_front].ended:
+            self.ended_in_front += 1
+        return self.ended_in_front < len(self.nodes)
 
     def on_event(self, node: Node, event: Event) -> None:
         """Take an event of a node. It may speak for several hosts: then the event names its own."""
@@ -390,8 +391,8 @@ class Carrier:
             node.sent_end = True
 
     def on_start(self, node: Node, event: StartEvent, host: str) -> None:
-        """A rank runs. What was known of failures and waits before belongs to an earlier start of the ranks."""
-        self.count(node, event, host)
+        """Take the start of a rank. What is known of a failed step and of waits is of an earlier start: forget it."""
+        self.count_rank_event(node, event, host)
         node.running.add(event["rank"])
         node.pids[event["rank"]] = event["pid"]
         self.step_failure, self.awaited = None, ("", "")
@@ -403,7 +404,7 @@ class Carrier:
             self.starts[node.index] = StartWatch(node)
 
     def on_exit(self, node: Node, event: ExitEvent, host: str) -> None:
-        self.count(node, event, host)
+        self.count_rank_event(node, event, host)
         node.running.discard(event["rank"])
         self.vitals.record_exit(host, event["rank"], event["code"], event["signal"])
         self.outcome.ends[_end(event)] += 1
@@ -444,16 +445,16 @@ class Carrier:
             self.on_lost(node, reason)
 
     def on_output(self, node: Node, event: OutputEvent, host: str) -> None:
-        """Give lines to the relay, and look in those of a rank for an exception or a wait that took too long."""
+        """Give lines to the relay, and look in a rank's lines for an exception, or for a wait that took too long."""
         data = event["data"].encode("utf-8", "surrogateescape")
         rank = event["rank"]
         self.monitor.last_line = time.monotonic()
-        # What torchrun says about ranks that we are ending is noise, and so is what its agents say of each other
-        # where all ranks have ended well: the one with the store leaves first. It stays in its log.
-        # What it says of a rank that it restarts is one line of ours, as is what SLURM says of a cancelled job.
+        # Kept off the screen, in the log alone: lines of torchrun about ranks that are being ended, and of its agents
+        # about each other after a good end, when the one with the store leaves first. A restart, and a job that was
+        # cancelled, have a line of ddpkit's own.
         show = rank is not None or not (self.is_quiet() or repeats_cancel(event["data"]))
         agent = event.get("agent", node.agent)
-        if agent != node.agent:
+        if agent != node.agent:  # the program that enters the container
             self.runtimes[host] = agent
         if rank is not None and self.stdin.on_output(rank, prompt=event.get("prompt", False)):
             self.relay.write_prompt(rank, host, agent, event["fd"], data)
@@ -472,7 +473,7 @@ class Carrier:
     def on_timeout(self, rank: int, fail: Callable[[], None] | None = None) -> None:
         """A rank waited for others in vain: look at all ranks before any of them ends. `fail` is called after that.
 
-        Without it, torch ends the rank. After a failure in a run with restarts, torchrun decides what follows.
+        Without `fail` torch ends the rank later. In a run with restarts `fail` is dropped: torchrun decides.
         """
         first = not self.timed_out
         self.timed_out.add(rank)
@@ -484,7 +485,7 @@ class Carrier:
             self.fail_timed_out()
 
     def on_timeout_dump(self, dump: Dump, folder: str) -> None:
-        """All ranks were looked at."""
+        """Take the dump of all ranks: note for whom ranks waited, and let those that waited in vain fail."""
         from ddpkit.monitor.hang import after_timeout  # the server imports it for a dump alone
 
         findings = after_timeout(dump.findings, self.timed_out)
@@ -497,11 +498,13 @@ class Carrier:
         self.fail_timed_out()
 
     def fail_timed_out(self) -> None:
+        """Make the ends that waited for the dump failures."""
         for fail in self.after_dump:
             fail()
         self.after_dump.clear()
 
     def on_stuck(self, event: StuckEvent, host: str) -> None:
+        """Note processes that do not end. With `more` their node still waits for the memory of their GPUs."""
         words = f"do not end, not even after SIGKILL: {', '.join(event['names'])}"
         if not event.get("more"):
             self.note(f"processes on {host} {words}")
@@ -511,7 +514,7 @@ class Carrier:
         if self.deadline is not None:
             self.deadline += FREE_AFTER
 
-    def count(self, node: Node, event: StartEvent | ExitEvent, host: str) -> None:
+    def count_rank_event(self, node: Node, event: StartEvent | ExitEvent, host: str) -> None:
         """Count a start or an end of a rank. A round of starts that follows a failure is one line."""
         rank = event["rank"]
         if event["e"] == "start":
@@ -561,19 +564,21 @@ class Carrier:
             self.note(f"lost {node.step.host}: {reason}; the run continues with {count(left, 'node')}")
             node.running.clear()
             node.sent_end = True
-            # They wait for the lost ones in a collective, perhaps for half an hour; torchrun starts them again.
+            # The others wait for the lost ranks in a collective, perhaps for half an hour. torchrun starts them again.
             self.tell({"c": "signal", "name": "SIGKILL"}, besides=node)
         else:
             self.fail(node, what=SUPERVISOR, reason=reason)
 
     def on_failed_exit(self, node: Node, event: ExitEvent, host: str) -> None:
-        """Take the end of a rank that failed. One that may follow from another rank's end waits for that one.
+        """Take the end of a rank that failed. An end that may follow from another rank's end is held.
 
-        After a stop nodes report exits, not failures, and an exit may still be the first failure.
+        Of an end by a cause of its own the node reports the failure. After a stop nodes report ends alone, and one of
+        them may be earlier than the known failure.
         """
         known, kind = self.outcome.failure, Kind(event.get("kind", Kind.OWN.value))
         if known is not None and known.raised and known.rank == event["rank"]:
-            # KILL is ours, because it did not end by itself; TERM is torchrun's, as soon as another rank is gone.
+            # Its exception is the failure, and now it has a status. KILL does not count: ddpkit sent it where the rank
+            # did not end. Nor does TERM: torchrun sends it as soon as another rank is gone.
             if event["signal"] not in (signal.SIGKILL, signal.SIGTERM):
                 self.outcome.failure = replace(known, code=event["code"], signal=event["signal"])
             return
@@ -586,9 +591,7 @@ class Carrier:
         elif node.step.scheduled:  # the reader of its output decides which rank was first
             if kind is Kind.WAITED:
                 self.on_timeout(event["rank"])
-        elif (
-            self.deadline is None and kind is not Kind.OWN
-        ):  # of one with a cause of its own the node reports a failure
+        elif self.deadline is None and kind is not Kind.OWN:
             end = End(event["rank"], event.get("since", event.get("t", self.clock.now())), kind)
             if kind is Kind.WAITED:
                 self.on_timeout(event["rank"], partial(self.hold, end, fail, 0.0))
@@ -641,13 +644,13 @@ class Carrier:
 
     def on_failure(self, node: Node, event: FailedEvent, host: str) -> None:
         """Take the failure of a rank or an agent, with its last lines, or those of what starts its container."""
-        rank, agent = event["rank"], node.agent
-        if rank is None and self.runtimes.get(host) == event["what"]:
-            agent = event["what"]
-        where = host if rank is not None or agent != node.agent else node.step.host
+        rank, runtime = event["rank"], self.runtimes.get(host, "")
+        is_of_runtime = rank is None and bool(runtime) and event["what"] == runtime
+        agent = runtime if is_of_runtime else node.agent
+        where = host if rank is not None or is_of_runtime else node.step.host
         lines = self.relay.tail(rank, where, agent)
-        if not lines and rank is not None and host in self.runtimes:  # it failed before the rank's program ran
-            rank, agent = None, self.runtimes[host]
+        if not lines and rank is not None and runtime:  # the container failed before the rank's program ran
+            rank, agent = None, runtime
             lines = self.relay.tail(rank, where, agent)
         raised = event.get("raised", "")  # then the status is that of the signal which cut its end short
         self.fail(
@@ -685,34 +688,34 @@ class Carrier:
         step is ended then: the job's script decides what follows.
         """
         end = End(rank, self.clock.now() if at is None else at, kind, of_node=what == SUPERVISOR)
-        lives = hang or bool(details.get("raised"))  # the rank's process
-        if (lives and self.step_failure is not None) or not self.can_be_cause(end):
+        process_lives = hang or bool(details.get("raised"))
+        if (process_lives and self.step_failure is not None) or not self.can_be_cause(end):
             return
         new = Failure(
             host=host or node.step.host, rank=rank, what=what, seconds=end.when - self.started, at=end.when, **details
         )
-        others_end = self.cause is not None or self.step_failure is not None  # already
+        already_ending = self.cause is not None or self.step_failure is not None
         # What the step was ended for stays the failure, whatever its ranks report at their end.
         failure = self.with_circumstances(self.step_failure or new)
-        step_alone = lives and self.plan.batch is not None and self.plan.batch.nodes > 0
+        step_alone = process_lives and self.plan.batch is not None and self.plan.batch.nodes > 0
         if step_alone:
             self.step_failure = failure
             keep_step_failure(self.relay.folder, failure)
         else:
             self.outcome.failure, self.cause = failure, end
-        if not others_end:
+        if not already_ending:
             self.end_others(new, step_alone=step_alone)
             self.on_first_failure(failure)
 
     def can_be_cause(self, end: End) -> bool:
-        """Whether the run can have failed by this end. What comes after that, or after a stop, is a consequence."""
+        """Whether the run can have failed by this end, and not by the known cause or by a stop."""
         if self.cause is None:
             return self.deadline is None
-        # News of the cause can come second, behind many lines of output. What came after the stop follows from it.
+        # News of the cause can come second, behind many lines of output. What ended after the stop, ended by it.
         return end.when < self.stopped_at and first_failure([self.cause, end]) is not self.cause
 
     def with_circumstances(self, failure: Failure) -> Failure:
-        """Add for whom the rank had waited, with the file of its stack, and the ranks that had succeeded before."""
+        """Add for whom the failed rank had waited, with the file of a stack, and the ranks that had succeeded."""
         awaited, file = self.awaited if failure.rank in self.timed_out else ("", "")
         early = () if self.most_restarts else tuple(sorted(rank for node in self.nodes for rank in node.succeeded))
         return replace(failure, awaited=awaited, dump=file, early=early)
@@ -761,7 +764,7 @@ class Carrier:
             self.note(f"{name}: ending all ranks (at most {self.plan.grace:g} s){again}")
             self.stop(0.0 if number == signal.SIGQUIT else self.plan.grace)
         elif number == signal.SIGTERM and self.outcome.stopped_by is None and not self.outcome.stopped_later:
-            # Of a program, which may not know that the run ends by a failure: its ranks keep their grace.
+            # A program that sends TERM may not know that the run ends by a failure: the ranks keep their grace.
             self.outcome.stopped_later = True
         else:
             self.outcome.stopped_later = True
@@ -774,8 +777,8 @@ class Carrier:
             self.on_lost(node, "it was killed, and its ranks with it")
         elif not node.step.elastic:
             self.settle()
-            known = node.succeeded | {end.rank for end, _ in self.held}  # whose failure may still get another cause
-            missing = ", ".join(str(rank) for rank in node.step.ranks if rank not in known)
+            accounted = node.succeeded | {end.rank for end, _ in self.held}  # the failures of these wait for a cause
+            missing = ", ".join(str(rank) for rank in node.step.ranks if rank not in accounted)
             if missing:
                 self.fail(node, what=node.agent, reason=f"it ended, but these ranks did not succeed: {missing}")
 

@@ -92,7 +92,7 @@ def pack(
 
 
 def _texts(library: Any) -> dict[str, str]:
-    """Return the modules of a package, which are Python alone. It is last: it imports the others."""
+    """Return the texts of cloudpickle's modules, which are Python alone. The package is last: it imports the others."""
     folder = Path(library.__file__).parent
     names = sorted((path.stem for path in folder.glob("*.py")), key=lambda name: name == "__init__")
     full = {name: "cloudpickle" if name == "__init__" else f"cloudpickle.{name}" for name in names}
@@ -188,6 +188,7 @@ class FunctionRun(RecordedRun):
         return [self._value(rank, trust=trust) for rank in range(self.plan.world_size)]
 
     def _value(self, rank: int, *, trust: bool) -> Any:
+        """Return the value of a rank. Raises RankError where the function raised or did not end, or DdpkitError."""
         data = self.values.get(rank)
         host = next((name for name, ranks in self.record.ranks.items() if rank in ranks), self.record.hosts[0])
         whose = f"the value of rank {rank} on {host}"

@@ -56,7 +56,7 @@ class Attempt:
 
 @dataclass
 class Rounds:
-    """Starts of all ranks of a run, round by round, and the first failure of the present round."""
+    """Starts of all ranks of a run, and the first failure of the present round. In a round each rank starts once."""
 
     number: int = 0  # of the present round; 0: the first
     starts: Counter[int] = field(default_factory=Counter)  # of each rank

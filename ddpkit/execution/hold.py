@@ -199,7 +199,7 @@ def living(project: Path) -> list[Run]:
 
 
 def join(settings: LaunchSettings, note: Callable[[str], None]) -> LaunchSettings:
-    """Return the settings of a launch with the hold that it uses, if its project has one that fits."""
+    """Return the settings of a launch, into a hold of its project where one fits; else as they are."""
     if not settings.hold or settings.has_roles or settings.options.get("container"):
         return settings
     for run in living(run_index.find_project(Path.cwd())):
@@ -215,7 +215,7 @@ def join(settings: LaunchSettings, note: Callable[[str], None]) -> LaunchSetting
 def _joined(
     settings: LaunchSettings, run: Run, hold: RecordedHold, note: Callable[[str], None]
 ) -> LaunchSettings | None:
-    """Return the settings of a launch into this hold; None where the hold is another one than was asked for."""
+    """Return the settings of a launch into this hold; None where the user named another backend or other nodes."""
     sources = settings.sources
     named = any(name in sources for name in ("backend", "hosts", "hostfile", "nnodes"))
     if hold.in_job:
@@ -240,7 +240,7 @@ def _joined(
 def _joined_job(
     settings: LaunchSettings, run: Run, hold: RecordedHold, note: Callable[[str], None]
 ) -> LaunchSettings | None:
-    """Return the settings of a launch under SLURM into a hold; None where the hold has not what is asked for."""
+    """Return the settings of a launch under SLURM into a hold; None where the hold lacks what the launch asks for."""
     if not run.job_id or isinstance(settings.nnodes, tuple) or uneven_ranks(settings):
         return None
     hosts, counts = scheduled_hosts(replace(settings, nnodes=None))
@@ -248,19 +248,19 @@ def _joined_job(
     nodes = len(hosts) if settings.nnodes is None else settings.nnodes + settings.spares
     if counts or nodes > len(hosts) or not set(hosts) <= set(hold.hosts):
         return None
-    other = _of_another_job(settings)
-    if other:
-        note(f"does not use hold {run.run_id}, which does not work with {other}")
+    option = _unsupported_option(settings)
+    if option:
+        note(f"does not use hold {run.run_id}, which does not work with {option}")
         return None
     given = {} if "nproc_per_node" in settings.sources else {"nproc_per_node": hold.nproc_per_node}
     joined = overlaid(settings, given, f"hold {run.run_id}")
     return replace(_in_job(joined, run.job_id, hosts[:nodes]), held=run.run_id)
 
 
-def _of_another_job(settings: LaunchSettings) -> str:
+def _unsupported_option(settings: LaunchSettings) -> str:
     """Return an option of a launch that the nodes of a hold cannot give it; empty: none.
 
-    Options of a request that stand in a file are those of the hold.
+    Options that request nodes, and stand in a file, were those of the hold too: they have had their effect.
     """
     if settings.sync:
         return "--sync"

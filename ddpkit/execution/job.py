@@ -68,10 +68,10 @@ def local_job(settings: LaunchSettings, backend: Launcher) -> Job:
     settings = without_python(settings)
     workdir = local_workdir(settings)
     if not workdir.is_dir():
-        user = settings.workdir.partition("/")[0]  # no hint makes a directory of the name ~user
-        hint = (
-            f"getent passwd {quote(user[1:])}" if user[:1] == "~" and user != "~" else f"mkdir -p {quote(str(workdir))}"
-        )
+        first = settings.workdir.partition("/")[0]
+        hint = f"mkdir -p {quote(str(workdir))}"
+        if first[:1] == "~" and first != "~":  # ~user: no hint makes a directory of that name
+            hint = f"getent passwd {quote(first[1:])}"
         raise UsageError(f"working directory {workdir} not found", hint)
     command = settings.script
     image = str(getattr(backend, "container", ""))
@@ -82,10 +82,10 @@ def local_job(settings: LaunchSettings, backend: Launcher) -> Job:
         and not (workdir / image).exists()
     ):
         raise UsageError(f"image {image} not found in {workdir}", f"ls {shlex.quote(str(workdir))}")
-    # A container mounts the working folder only, and may give it another name.
+    # A container mounts the working folder only, and may give it another name: there all else may be another file.
     mounted = command[0].endswith(".py") and not command[0].startswith("/")
-    unknown = bool(image) and (bool(getattr(backend, "container_workdir", "")) or not mounted)
-    kind = _kind_by_form(command) if unknown else _look_up(command, workdir, settings.source("script"))
+    is_here = not image or (mounted and not getattr(backend, "container_workdir", ""))
+    kind = _check_command(command, workdir, settings.source("script")) if is_here else _kind_by_form(command)
     if image:
         return _job(settings, kind, str(workdir), _container_python(settings), settings.env)
     python = _find_python(settings)
@@ -109,7 +109,7 @@ def remote_job(settings: LaunchSettings, options: NodeOptions) -> Job:
     if not options.container and "/" in python and not python.startswith(("/", "~/")):
         python = str(Path(python).absolute())
     known = Path(workdir).is_dir() and not options.container_workdir
-    kind = _look_up(command, Path(workdir), settings.source("script")) if known else _kind_by_form(command)
+    kind = _check_command(command, Path(workdir), settings.source("script")) if known else _kind_by_form(command)
     return _job(settings, kind, workdir, python, settings.env)
 
 
@@ -119,9 +119,9 @@ def job_elsewhere(settings: LaunchSettings, workdir: str, python: str, log_dir: 
     return _job(replace(settings, log_dir=log_dir), kind, workdir, python, settings.env)
 
 
-def left_here(settings: LaunchSettings, environ: Mapping[str, str]) -> str:
+def tuning_not_forwarded(settings: LaunchSettings, environ: Mapping[str, str]) -> str:
     """Describe the variables of libraries that other machines do not get, because nobody named them. Empty: none."""
-    return describe_left([name for name in environ if _is_tuning(name) and name not in settings.env])
+    return describe_not_forwarded([name for name in environ if _is_tuning(name) and name not in settings.env])
 
 
 def held_back(settings: LaunchSettings, environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -164,7 +164,7 @@ def is_public(name: str) -> bool:
     return (_is_tuning(name) or _is_reported(name)) and not _is_private(name)
 
 
-def describe_left(names: Sequence[str]) -> str:
+def describe_not_forwarded(names: Sequence[str]) -> str:
     """Write one line about variables that stay here, with the option that sends them; empty for none."""
     if not names:
         return ""
@@ -352,8 +352,11 @@ def _absent(kind: str, path: str, workdir: Path) -> str:
     return f"{kind} {path} not found" + ("" if Path(path).is_absolute() else f" in {workdir}")
 
 
-def _look_up(command: tuple[str, ...], workdir: Path, source: str) -> Kind:
-    """The kind of a command on this machine, which must be able to start it."""
+def _check_command(command: tuple[str, ...], workdir: Path, source: str) -> Kind:
+    """Return the kind of a command on this machine. Raises UsageError where this machine cannot start it.
+
+    `source`: of the setting `script`.
+    """
     first = command[0]
     if first in _PYTHON_FLAGS:
         _check_flag(command)
@@ -364,17 +367,12 @@ def _look_up(command: tuple[str, ...], workdir: Path, source: str) -> Kind:
     if first.endswith(".py"):
         if not path.is_file():
             scripts = [str(each.relative_to(workdir)) for each in path.parent.glob("*.py")]
-            meant, what, hint = (
-                similar(first, scripts),
-                _absent("script", first, workdir),
-                f"ls {shlex.quote(str(path.parent))}",
-            )
+            meant, what = similar(first, scripts), _absent("script", first, workdir)
             if source == "default":
                 meant = meant or (scripts[0] if len(scripts) == 1 else "SCRIPT")
                 what = f"no script given, and {first} not found in {workdir}"
-            if meant:
-                hint = f"ddpkit launch -- {join([meant, *command[1:]])}"
-            raise UsageError(what, hint)
+            corrected = f"ddpkit launch -- {join([meant, *command[1:]])}" if meant else ""
+            raise UsageError(what, corrected or f"ls {shlex.quote(str(path.parent))}")
         return "script"
     if "/" in first or path.is_file():
         if not path.is_file():
@@ -405,12 +403,12 @@ _OF_SHELL = re.compile(rf"#!.*\b(?:{'|'.join(SHELLS)})\b")
 def check_shell_script(workdir: Path, command: Sequence[str], *, allowed: bool, of_sbatch: bool = False) -> None:
     """Refuse a script of a shell that starts ranks itself as the script of each rank.
 
-    A launcher under a condition is left: the script may know that it is a rank. A script with options of sbatch and no
-    launcher is one that each rank can run. `of_sbatch`: refuse a batch script alone.
+    A launcher under a condition is allowed: the script may know that it is a rank. So is a script with options of
+    sbatch and no launcher: each rank can run it. `of_sbatch`: refuse a batch script alone.
     """
-    of_a_shell = of_shell(command)
-    words = of_a_shell or command
-    text = "" if allowed else _shell_script(workdir / words[0], in_shell=bool(of_a_shell))
+    after_shell = of_shell(command)  # of `bash train.sh`: train.sh
+    words = after_shell or command
+    text = "" if allowed else _shell_script(workdir / words[0], in_shell=bool(after_shell))
     launchers = list(launchers_in(text))
     anyway = "(the setting allow_nested = true starts it anyway)"
     if re.search(r"^#SBATCH ", text, re.MULTILINE) and (words[0].endswith(_BATCH_SCRIPTS) or launchers):
@@ -434,7 +432,7 @@ def _shell_script(path: Path, *, in_shell: bool) -> str:
 
 
 def program_file(job: Job) -> Path | None:
-    """Return the file of a job's own code; None: it has none, as `nvidia-smi`. Of a module: any in its directory."""
+    """Return the file of a job's own code; None: it has none, as `nvidia-smi`. Of a module: a path in its directory."""
     workdir, first = Path(job.workdir), job.command[0]
     if job.kind == "module":
         return workdir / "module"
@@ -452,7 +450,7 @@ def for_copies(requirements: Requirements, job: Job) -> Requirements:
     return replace(requirements, job=replace(job, workdir=requirements.job.workdir), script=script)
 
 
-def _other_name(path: str) -> str:
+def _other_path(path: str) -> str:
     """Return another absolute path of a directory of this machine: the shell's, or the one without symbolic links."""
     for other in (os.environ.get("PWD", ""), os.path.realpath(path)):
         with suppress(OSError):
@@ -480,7 +478,7 @@ def required_of_nodes(
         master_addr=options.master_addr,
         master_port=options.master_port,
         local_workdir=Path(job.workdir).is_dir(),
-        other_workdir=_other_name(job.workdir),
+        other_workdir=_other_path(job.workdir),
         contained=bool(options.container),
         check_files=check_files,
         min_nodes=settings.nnodes[0] if isinstance(settings.nnodes, tuple) else None,

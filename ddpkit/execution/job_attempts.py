@@ -62,12 +62,12 @@ class JobAttempts:
     def next(self, code: int | None) -> str:
         """Return shell text for the attempt that follows; empty: none. `code`: None after a requeue by SLURM."""
         last = self._attempts.records[-1]
-        new = last.ended is None
-        decision = self._end(code) if new else last.decision
+        undecided = last.ended is None  # else the job begins again, after a requeue that was decided before
+        decision = self._end(code) if undecided else last.decision
         self._save()
         if decision is None or decision.action == "stop":
             return ""
-        if new:
+        if undecided:
             self._run_hook()
             try:
                 self._attempts.check_suspects(self._faults, self._note)
@@ -122,7 +122,7 @@ class JobAttempts:
 
     def _run_hook(self) -> None:
         """Run the command of `on_attempt`, which comes in the environment of the job."""
-        on_attempt = _passed(os.environ).get("on_attempt")
+        on_attempt = _passed_by_launcher(os.environ).get("on_attempt")
         if on_attempt:
             from ddpkit.run.documents import hook_document
 
@@ -211,14 +211,14 @@ def print_note(line: str) -> None:
     sys.stderr.flush()
 
 
-def _passed(environ: Mapping[str, str]) -> Any:
+def _passed_by_launcher(environ: Mapping[str, str]) -> Any:
     """Return what the launcher passed to the job; empty where sbatch did not pass the environment on."""
     return json.loads(environ.get(JOB_HOOK) or "{}")
 
 
 def settings_of_test(environ: Mapping[str, str]) -> LaunchSettings:
     """Return the settings of a test of the job's hosts. Raises UsageError."""
-    return collect_settings(Path.cwd(), {}, None, _passed(environ).get("test", {}), source="keyword")
+    return collect_settings(Path.cwd(), {}, None, _passed_by_launcher(environ).get("test", {}), source="keyword")
 
 
 def decide(argv: Sequence[str], check: CheckHosts) -> int:

@@ -52,7 +52,7 @@ def _ranks(plan: Plan) -> dict[str, list[int]]:
     return {step.host: list(step.ranks) for step in plan.steps if not step.scheduled}
 
 
-def _words(failure: Failure | None) -> str | None:
+def _verdict(failure: Failure | None) -> str | None:
     return verdict.verdict(failure, failure.diagnosis) if failure else None
 
 
@@ -194,7 +194,7 @@ class Recorded:
     folder: Path
     _marker: int  # see `launcher_process.hold_marker`
     _lock: threading.Lock  # of the record
-    _clock: Clock  # of the launch: one that was set since changes no length
+    _clock: Clock  # of the launch: setting the machine's clock since then changes no length
 
     def _amend(self, **changes: Any) -> None:
         """Change the record and save it. Raises OSError; the record is changed all the same."""
@@ -261,12 +261,12 @@ class RecordedRun(LiveRun, Recorded):
         """
         super().__init__(ready.plan, ready.transport, log_dir, ready.clock)
         plan = self.plan
-        # Lines of --setup can choose another one, which is not known here.
+        # Empty: lines of --setup can choose a Python, which is not known here.
         self._python = ready.job.python if ready.job.python_chosen or not ready.settings.options.get("setup") else ""
         self._ready, self._check = ready, check
         self._rules = _rules(ready)
         self._attempts = self._first_attempt(ready, began)
-        self._write_timeline(began, [*notes, *([ready.left] if ready.left else ())])
+        self._write_timeline(began, [*notes, *([ready.not_forwarded] if ready.not_forwarded else ())])
         self._remember_metrics()
         self._marker = launcher_process.hold_marker(self.folder)
         self.submit()
@@ -277,6 +277,7 @@ class RecordedRun(LiveRun, Recorded):
         self._git = threading.Thread(target=self._add_code, name=f"ddpkit {plan.run_id} git", daemon=True)
         with suppress(RuntimeError):  # no more threads: the run is not less of a run
             self._git.start()
+        # Why the index does not have the run; None: it does, or need not.
         self._unlisted = None if ready.settings.replica else run_index.add_run(self.record)
 
     def _first_record(self, began: float, session: record.Session | None, in_program: bool) -> record.Run:
@@ -395,8 +396,8 @@ class RecordedRun(LiveRun, Recorded):
             relay.routine_note(f"ddpkit: no script given; running {self.record.command[0]} in {self.record.workdir}")
         where = f"in job {self.job_id}" if self.job_id else f"on {format_hosts(self.record.hosts)}"
         relay.routine_note(f"ddpkit: run {plan.run_id}: {count(plan.world_size, 'rank')} {where}; logs in {folder}/")
-        if self._ready.left:
-            relay.note(f"ddpkit: {self._ready.left}")
+        if self._ready.not_forwarded:
+            relay.note(f"ddpkit: {self._ready.not_forwarded}")
         if self._unlisted:
             known_by = f"use the directory of this run: ddpkit status {folder}"
             relay.note(f"ddpkit: cannot write to {run_index.index_folder()}: {self._unlisted}; {known_by}")
@@ -419,7 +420,7 @@ class RecordedRun(LiveRun, Recorded):
         outcome = attempt()
         while self._attempts is not None and outcome.exit_code:
             outcome = self._diagnosed(relay, outcome)
-            self._attempts.end(outcome, _words(outcome.failure))
+            self._attempts.end(outcome, _verdict(outcome.failure))
             decision = self._attempts.decide(outcome, ending=self._ready.transport.ending())
             if decision.action == "stop":
                 break
@@ -437,7 +438,10 @@ class RecordedRun(LiveRun, Recorded):
             self._attempts.begin_check(failure, self._check)
 
     def _plan_next(self, attempts: Attempts, relay: Relay, outcome: Outcome, decision: Decision) -> Plan | NotPlanned:
-        """Prepare the attempt that follows: its nodes, its plan, its logs and its record."""
+        """Prepare the attempt that follows: its nodes, its plan, its logs and its record.
+
+        Returns its plan, which `self.plan` is from then on, or why there is none.
+        """
         from ddpkit.diagnosis.decision import describe  # loads the catalogue
 
         began, ended, notes = self._clock.now(), attempts.records[-1], list[str]()
@@ -488,7 +492,8 @@ class RecordedRun(LiveRun, Recorded):
         from ddpkit.run import logs
 
         relay.logs.sync()
-        failure = verdict.diagnose(failure, self.folder / ALL, partial(on_end.waits, self.inbox), logs.read_end)
+        waits = partial(on_end.is_signal_waiting, self.inbox)
+        failure = verdict.diagnose(failure, self.folder / ALL, waits, logs.read_end)
         diagnosis = verdict.name_python(failure.diagnosis, self._python, probe.is_sealed)
         return replace(outcome, failure=replace(failure, diagnosis=diagnosis))
 
@@ -499,7 +504,7 @@ class RecordedRun(LiveRun, Recorded):
         """
         outcome = self._diagnosed(relay, outcome)
         if self._attempts is not None and self._attempts.records[-1].ended is None:
-            self._attempts.end(outcome, _words(outcome.failure))
+            self._attempts.end(outcome, _verdict(outcome.failure))
         state, ended = self._end_state(outcome, cancelled=cancelled), self._clock.now()
         self._note_end(relay, outcome, state, ended)
         if self._git.is_alive():
@@ -534,7 +539,7 @@ class RecordedRun(LiveRun, Recorded):
             ended=ended,
             state=state,
             exit_code=outcome.exit_code,
-            verdict=_words(outcome.failure) or (_survivors(outcome) if state is RunState.STOPPED else None),
+            verdict=_verdict(outcome.failure) or (_survivors(outcome) if state is RunState.STOPPED else None),
             failure=outcome.failure,
             attempts=attempts,
             versions=record.node_versions(timeline.read_launch(self.folder), times),
@@ -573,7 +578,7 @@ class RecordedRun(LiveRun, Recorded):
         """Follow the run to its finished record. `cancelled`: whether this program has cancelled its job."""
         outcome = self.follow(relay, display, watching=watching_of(settings))
         if cancelled() and outcome.failure is not None and outcome.failure.rank is None:
-            # To the loop that followed it, somebody cancelled a job.
+            # The loop took it for a failure that somebody cancelled the job.
             outcome = replace(outcome, failure=None, stopped_by=signal.SIGTERM)
         self.finish(relay, outcome, cancelled=cancelled())
         self.keep_metrics(settings.metrics)
@@ -595,6 +600,7 @@ class RecordedRun(LiveRun, Recorded):
         remember_blamed(self._rules.bad_nodes, outcome, self.plan.run_id, note)
 
     def _run_hook(self, command: OnEnd | None, relay: Relay, log_name: str) -> None:
+        """Run the command of `on_end` or `on_attempt`, if there is one, with the record as it is now."""
         relay.logs.sync()
         if command is not None:
             from ddpkit.run.documents import hook_document

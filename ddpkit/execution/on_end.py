@@ -80,7 +80,7 @@ def _run(command: OnEnd, document: str, log: IO[bytes], inbox: Inbox, until: flo
     `keeps_signal`: a signal that ends the command stays in the inbox.
     """
     if not keeps_signal:
-        ended_by(inbox)  # what was sent to a run that has ended is not meant for the command
+        take_signal(inbox)  # a signal to the run, which has ended, is not meant for the command
     elif (number := waiting_signal(inbox)) is not None:
         return f"not started because of {signal.Signals(number).name}"
     watched, ours = os.pipe()
@@ -98,7 +98,7 @@ def _run(command: OnEnd, document: str, log: IO[bytes], inbox: Inbox, until: flo
         return _follow(process, document, inbox, until, keeps_signal=keeps_signal)
     finally:
         with suppress(OSError):
-            os.write(ours, b"\n")  # it has ended: what it leaves in its session goes on
+            os.write(ours, b"\n")  # the command has ended: what it leaves in its session goes on
         os.close(ours)
         os.close(watched)
 
@@ -111,7 +111,7 @@ def _follow(process: subprocess.Popen[bytes], document: str, inbox: Inbox, until
         with suppress(subprocess.TimeoutExpired):
             code = process.wait(0.1)
             return "" if code == 0 else f"exit code {code}" if code > 0 else f"signal {-code}"
-        number = waiting_signal(inbox) if keeps_signal else ended_by(inbox)
+        number = waiting_signal(inbox) if keeps_signal else take_signal(inbox)
         if number is not None:
             ended = f"ended by {signal.Signals(number).name}"
         elif time.monotonic() > until:
@@ -126,21 +126,21 @@ def _feed(process: subprocess.Popen[bytes], document: str) -> None:
         pipe.write(document.encode())
 
 
-def waits(inbox: Inbox) -> bool:
+def is_signal_waiting(inbox: Inbox) -> bool:
     """Whether a signal that ends a run is in the inbox, where it stays."""
     return waiting_signal(inbox) is not None
 
 
 def waiting_signal(inbox: Inbox) -> int | None:
-    """Return a signal in the inbox that ends a run, and leave it there alone: the rest is of a run that has ended."""
-    number = ended_by(inbox)
+    """Return a signal in the inbox that ends a run, and leave it there. All other messages are dropped."""
+    number = take_signal(inbox)
     if number is not None:
         inbox.put((-1, number))
     return number
 
 
-def ended_by(inbox: Inbox, also: tuple[int, ...] = ()) -> int | None:
-    """Read the inbox until it is empty. Returns a signal in it that ends a run, or one of `also`."""
+def take_signal(inbox: Inbox, also: tuple[int, ...] = ()) -> int | None:
+    """Empty the inbox. Returns the last signal in it that ends a run, or is one of `also`; None: there was none."""
     number = None
     with suppress(queue.Empty):
         while True:
@@ -151,7 +151,7 @@ def ended_by(inbox: Inbox, also: tuple[int, ...] = ()) -> int | None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the command's session. Its first process is not waited for until then: nobody else gets its number."""
+    """End the command's session: TERM, then KILL. Until then its first process is not reaped, so its number stays."""
     until = time.monotonic() + TERM_GRACE
     kill_group(process.pid, signal.SIGTERM)
     while not _has_ended(process) and time.monotonic() < until:

@@ -118,8 +118,8 @@ class _LoginHostLaunch:
     @property
     def _project(self) -> Path:
         """The project on this machine. A working directory that is not here is that of the login host."""
-        there = self.settings.is_given("workdir") or not Path(self.settings.workdir).is_dir()
-        return Path("." if there else self.settings.workdir).absolute()
+        is_there = self.settings.is_given("workdir") or not Path(self.settings.workdir).is_dir()
+        return Path("." if is_there else self.settings.workdir).absolute()
 
     def prepare(self, via: Via, progress: Callable[[str, int], None] | None) -> tuple[Job, Plan, SlurmTransport]:
         """Copy the project if --sync was given, look for all that the job needs, and make the job and its plan."""
@@ -152,10 +152,11 @@ class _LoginHostLaunch:
         first = settings.script[0]
         is_file = not contained and (first.endswith(".py") or "/" in first)
         automatic = settings.source("python") in AUTOMATIC
-        same = settings.python
-        if same.startswith("/"):
-            same = path_there(same, project, workdir)
-        pythons = ["python3"] if contained else [self.spec.python or same, *(["python3"] if automatic else [])]
+        python = settings.python
+        if python.startswith("/"):
+            python = path_there(python, project, workdir)
+        # The first one that exists there is taken.
+        pythons = ["python3"] if contained else [self.spec.python or python, *(["python3"] if automatic else [])]
         log_dir = settings.log_dir
         if log_dir.startswith("/"):
             log_dir = path_there(log_dir, project, workdir)
@@ -228,20 +229,22 @@ def prepare_host(
     if settings.sync:
         way_of_copy = Way(connector=way, python=settings.python)
         sync.bring(settings, [spec], workdir, way_of_copy, progress, note)
-    again = transport_class(registry.load(settings.backend)).names_nodes  # from there to its nodes
-    words, env = translate_command(argv, settings.env, again=again)
+    copies_on = transport_class(registry.load(settings.backend)).names_nodes  # --sync, from there to its nodes
+    words, env = translate_command(argv, settings.env, copies_on=copies_on)
     return RemoteCommand(
         python=spec.python or settings.python, workdir=spec.workdir or workdir, argv=tuple(words), env=env
     )
 
 
-def translate_command(argv: Sequence[str], env: Mapping[str, str], *, again: bool) -> tuple[list[str], dict[str, str]]:
-    """The command line for the other host, without `--on`, and the variables that it needs there. `again`: with --sync.
+def translate_command(
+    argv: Sequence[str], env: Mapping[str, str], *, copies_on: bool
+) -> tuple[list[str], dict[str, str]]:
+    """The command line for the other host, without `--on`, and the variables that it needs there.
 
-    `--env NAME=VALUE` becomes `--env NAME`: on a command line everybody could read the value.
+    `--env NAME=VALUE` becomes `--env NAME`: on a command line everybody could read the value. `copies_on`: keep --sync.
     """
     words, variables, rest = list[str](), dict(env), list(argv)
-    left_out = {"--on", "--json"} if again else {"--on", "--json", "--sync"}
+    left_out = {"--on", "--json"} if copies_on else {"--on", "--json", "--sync"}
     while rest and rest[0] != "--":
         word = rest.pop(0)
         option, attached, value = word.partition("=")

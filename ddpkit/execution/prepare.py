@@ -17,16 +17,16 @@ from ddpkit.config import AUTOMATIC, HostSettings, LaunchSettings
 from ddpkit.errors import UsageError
 from ddpkit.execution import requested_nodes
 from ddpkit.execution.job import (
-    describe_left,
+    describe_not_forwarded,
     for_copies,
     held_back,
-    left_here,
     local_job,
     local_workdir,
     program_file,
     remote_job,
     removed_options,
     required_of_nodes,
+    tuning_not_forwarded,
     unexpanded,
     with_python_of_uv,
     with_variables,
@@ -89,7 +89,7 @@ class Ready:
     plan_again: PlanAgain | None = None
     staged: Mapping[str, Sequence[NodeCopy]] = field(default_factory=dict)  # local copies that were made, by host
     hold: RecordedHold | None = None  # the launch is one
-    left: str = ""  # a line about the variables that the nodes do not get, for a person, once the run starts
+    not_forwarded: str = ""  # a line for a person, once the run starts: the variables that the nodes do not get
     clock: Clock = field(default_factory=Clock)  # of the launch
 
 
@@ -124,24 +124,24 @@ def prepare(
             raise UsageError("--stage does not work with --via", "run this command on the login host")
         with approach_login_host(settings, backend, note, progress, queries) as (job, plan, way):
             ready = Ready(job=job, plan=_with_hooks(plan, settings), transport=way, settings=settings, clock=clock)
-            yield replace(ready, bad_nodes=bad_nodes, left=left_here(settings, environ))
+            yield replace(ready, bad_nodes=bad_nodes, not_forwarded=tuning_not_forwarded(settings, environ))
         return
     settings = with_python_of_uv(settings, note, dry=progress is None)
     if settings.source("python") in AUTOMATIC[1:]:
         note(f"Python of the ranks: {settings.python} ({settings.source('python')}); ddpkit's own has no torch")
     chosen = transport_of(settings)
     check_attempts(settings, chosen, allocated=chosen.slurm and bool(slurm_nodes.allocation(environ)))
-    left = _variables_left(settings, environ, chosen)
+    not_forwarded = _variables_not_forwarded(settings, environ, chosen)
     if not chosen.names_nodes:
         stage = NodeOptions.of(backend).stage != "off"
         ready = prepare_offline(settings, environ, note, stage=stage, dry=progress is None)
         shown = replace(ready.job, command=without_python(settings).script)  # --stage has another path in it
         plan = _with_hooks(ready.plan, settings)
-        yield replace(ready, job=shown, plan=plan, bad_nodes=bad_nodes, left=left, clock=clock)
+        yield replace(ready, job=shown, plan=plan, bad_nodes=bad_nodes, not_forwarded=not_forwarded, clock=clock)
         return
     with approach(settings, note, progress, waiting, queries) as nodes:
         nodes.transport.pool.clock = clock
-        yield replace(_plan_named(nodes, settings, note), bad_nodes=bad_nodes, left=left, clock=clock)
+        yield replace(_plan_named(nodes, settings, note), bad_nodes=bad_nodes, not_forwarded=not_forwarded, clock=clock)
 
 
 def _plan_named(nodes: Approach, settings: LaunchSettings, note: Callable[[str], None]) -> Ready:
@@ -169,13 +169,13 @@ def _plan_named(nodes: Approach, settings: LaunchSettings, note: Callable[[str],
     )
 
 
-def _variables_left(settings: LaunchSettings, environ: Mapping[str, str], chosen: type[Transport]) -> str:
+def _variables_not_forwarded(settings: LaunchSettings, environ: Mapping[str, str], chosen: type[Transport]) -> str:
     """Return a line about the variables of this shell that the ranks do not get; empty: none."""
     if chosen.local:
         return ""
     if chosen.slurm or settings.in_job:
-        return describe_left(held_back(settings, environ))
-    return left_here(settings, environ)
+        return describe_not_forwarded(held_back(settings, environ))
+    return tuning_not_forwarded(settings, environ)
 
 
 def _bad_nodes(settings: LaunchSettings) -> str:
@@ -198,9 +198,9 @@ def _with_hooks(plan: Plan, settings: LaunchSettings) -> Plan:
 
 
 def _with_own_attempts(batch: Batch, on_attempt: OnEnd | None, settings: LaunchSettings) -> Batch:
-    """Add what the script of a job needs that decides about its attempts itself: `on_attempt`, and a test of hosts.
+    """Add `on_attempt` and the settings of a test of hosts, for a job whose script decides about its attempts.
 
-    It is a variable, because the files of a run may be read by others, and these values can hold secrets.
+    They are in a variable, because the files of a run may be read by others, and these values can hold secrets.
     """
     test = {name: getattr(settings, name) for name in _OF_TEST} | {"workdir": str(local_workdir(settings))}
     text = json.dumps({"on_attempt": on_attempt and asdict(on_attempt), "test": test})
@@ -258,11 +258,11 @@ def prepare_offline(
             transport.hosts = hosts
         return _with_hooks(_plan(backend, with_variables(job, env), transport.survey(note)), settings)
 
-    first = with_variables(job, FIRST) if settings.retries else job
+    first_job = with_variables(job, FIRST) if settings.retries else job
     hosts: tuple[str, ...] = ()  # for all attempts of a step in an allocation
     if settings.retries and isinstance(world, Request) and world.allocation is not None:
         hosts = world.hosts or world.allocation.hosts
-    plan = _plan(backend, first, world)
+    plan = _plan(backend, first_job, world)
     return Ready(
         job=job,
         plan=replace(plan, spares=spare_hosts(plan.hosts, hosts)) if hosts else plan,
@@ -330,8 +330,8 @@ class Approach(NamedTuple):
     options: NodeOptions
     job: Job
     transport: RemoteNodesTransport
-    specs: tuple[HostSpec, ...]  # with their own Pythons
-    nodes: int  # that run the job at a time; others are spare
+    specs: tuple[HostSpec, ...]  # each with its own Python, if it has one
+    nodes: int  # so many run the job at a time; the others are spare
     queries: Queries = Queries.ALL
     unseen: bool = False  # the nodes must not be queried
     copies: tuple[ProjectCopy, ...] = ()  # of --sync
@@ -393,8 +393,8 @@ def approach(
     job = remote_job(settings, options)
     width = len(specs) - settings.spares
     check_files = progress is not None or not settings.sync  # a dry run copies none
-    nodes = width if settings.spares else None
-    requirements = required_of_nodes(settings, options, job, nodes=nodes, check_files=check_files)
+    needed = width if settings.spares else None  # None: all
+    requirements = required_of_nodes(settings, options, job, nodes=needed, check_files=check_files)
     if queries.dry:
         requirements = replace(requirements, dry=True, torch=False)
     connector = NoConnector(options.connect_timeout) if unseen else _connector(settings, chosen, options, note)
@@ -439,7 +439,7 @@ def _sync(
     progress: Callable[[str, int], None] | None,
     note: Callable[[str], None],
 ) -> tuple[ProjectCopy, ...]:
-    """Do what --sync is for, or only describe it without `progress`."""
+    """Copy the project to the nodes, or without `progress` only describe the copies. Returns them."""
     from ddpkit.execution import copies, sync
 
     python, accepts_new = sync.node_python(job, options), options.accepts_new

@@ -31,7 +31,7 @@ class RankInput:
         self._changed = self._wake = -1  # a pipe
 
     def on_start(self, rank: int) -> None:
-        """Begin to read, where it is this rank that runs now."""
+        """Begin to read, if the rank that runs now is the one that has the input."""
         if rank == self.rank and self._wake < 0:
             self.is_terminal = os.isatty(0)
             self._changed, self._wake = os.pipe()
@@ -40,7 +40,7 @@ class RankInput:
                 threading.Thread(target=self._follow, name="ddpkit stdin", daemon=True).start()
 
     def on_output(self, rank: int, *, prompt: bool) -> bool:
-        """Return whether what a rank has printed is the prompt of this one."""
+        """Return whether what a rank has printed is a prompt of the rank that has the input."""
         if rank == self.rank:
             self.asks = prompt
         return rank == self.rank and prompt
@@ -59,6 +59,7 @@ class RankInput:
             os.close(wake)
 
     def _follow(self) -> None:
+        """Read until the end of the input or `close`, while there is room, and while the terminal is this program's."""
         while True:
             room = self._read - self._taken < WINDOW
             ready = room and in_front(0)

@@ -181,10 +181,10 @@ def check_one_machine(settings: LaunchSettings, environ: Mapping[str, str]) -> N
     if most > 1:
         # The default starter of ssh takes MIN:MAX; that of slurm does not.
         able = "ssh does" if elastic else "ssh and slurm do"
-        slurm = not elastic and shutil.which("sbatch")
+        has_slurm = not elastic and shutil.which("sbatch")
         raise UsageError(
             f"backend local runs on this machine only, and does not support -N {f'{least}:' * elastic}{most}; {able}",
-            "add -b slurm" if slurm else f"add -b ssh {' '.join(['HOST'] * min(most, 8))}",
+            "add -b slurm" if has_slurm else f"add -b ssh {' '.join(['HOST'] * min(most, 8))}",
         )
 
 
@@ -209,7 +209,7 @@ def check_attempts(settings: LaunchSettings, transport: type[Transport], *, allo
 
 
 def named_hosts(settings: LaunchSettings, backend: Launcher, options: NodeOptions) -> list[HostSpec]:
-    """The nodes that words or a host file name, as many as -N asks for."""
+    """The nodes that words or a host file name: as many as -N asks for, and the spares; without -N all of them."""
     _check_no_scripts(settings)
     _check_options(options)
     specs = _read_hosts(settings, options)
@@ -221,12 +221,14 @@ def named_hosts(settings: LaunchSettings, backend: Launcher, options: NodeOption
     if low:  # a number of ranks, as mpirun takes it
         what = f"{low.label}: {low.port} is not the port of an SSH server"
         raise UsageError(what, f"for {low.port} ranks on each node: -n {low.port}")
-    nnodes = settings.nnodes
-    if isinstance(nnodes, tuple):
+    if isinstance(settings.nnodes, tuple):
         if not isinstance(backend, Starter):
-            raise _takes_one_number(backend, nnodes)
+            raise _takes_one_number(backend, settings.nnodes)
         backend.check(elastic=True)
-        nnodes = min(nnodes[1], max(nnodes[0], len(specs)))
+        least, most = settings.nnodes
+        nnodes: int | None = min(most, max(least, len(specs)))
+    else:
+        nnodes = settings.nnodes
     named = f"{count(len(specs), 'host')} given"
     if settings.spares and (nnodes or 1) + settings.spares > len(specs):
         both = f"-N {nnodes} and --spares {settings.spares}" if nnodes else f"--spares {settings.spares}"
@@ -234,17 +236,17 @@ def named_hosts(settings: LaunchSettings, backend: Launcher, options: NodeOption
         raise UsageError(f"{both}: {named}", fewer)
     if nnodes and nnodes > len(specs):
         raise _too_few(nnodes, specs)
-    if nnodes and settings.spares:
-        nnodes += settings.spares
     if _replaces_slots(settings):
         specs = [replace(spec, slots=None) for spec in specs]
-    return _with_ranks(settings, specs[: nnodes or len(specs)])
+    return _with_ranks(settings, specs[: nnodes + settings.spares] if nnodes else specs)
 
 
 def _replaces_slots(settings: LaunchSettings) -> bool:
     """Tell whether -n counts in place of the slots of a host file or of ddpkit.toml."""
-    if settings.nproc_per_node == "auto" or settings.is_given("nproc_per_node"):
-        return settings.nproc_per_node != "auto"
+    if settings.nproc_per_node == "auto":
+        return False
+    if settings.is_given("nproc_per_node"):
+        return True
     if settings.hostfile:
         return settings.outranks("nproc_per_node", "hostfile")
     return settings.source("nproc_per_node").startswith("DDPKIT_")  # `[host.NAME]` is of ddpkit.toml
@@ -270,7 +272,7 @@ def _with_ranks(settings: LaunchSettings, specs: list[HostSpec]) -> list[HostSpe
 
 
 def scheduled_hosts(settings: LaunchSettings) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """The nodes that words or a host file request of SLURM, and the ranks on each. Empty: the same on all.
+    """The nodes that words or a host file request of SLURM, and the ranks on each. No nodes: any. No ranks: as -n says.
 
     `node1:4` has four ranks: SLURM needs no port. Raises UsageError.
     """
@@ -280,7 +282,7 @@ def scheduled_hosts(settings: LaunchSettings) -> tuple[tuple[str, ...], tuple[in
     _check_no_scripts(settings)
     without_ports = {name: replace(own, port=None) for name, own in settings.host.items()}
     specs = _read_hosts(replace(settings, host=without_ports), NodeOptions())
-    given = _replaces_slots(settings)
+    ignores_slots = _replaces_slots(settings)
     if any(spec.port for spec in specs) and uneven_ranks(settings):
         nodes: SourcedName = "hosts" if words else "hostfile"
         if settings.outranks(nodes, "nproc_per_node"):
@@ -293,7 +295,7 @@ def scheduled_hosts(settings: LaunchSettings) -> tuple[tuple[str, ...], tuple[in
                 f"remove {_option_n(settings)}",
             )
     # What a host has in the place of a port is a number of ranks.
-    specs = [replace(spec, slots=spec.port or (None if given else spec.slots), port=None) for spec in specs]
+    specs = [replace(spec, slots=spec.port or (None if ignores_slots else spec.slots), port=None) for spec in specs]
     large = next((f"{spec.name}:{spec.slots}" for spec in specs if (spec.slots or 0) > MOST_RANKS), "")
     if large:
         raise UsageError(f"{large}: must be at most {MOST_RANKS} ranks", "HOST:RANKS; SLURM needs no port")
@@ -323,6 +325,9 @@ class HeldNodes:
     clock: Clock = field(default_factory=Clock)  # of the run
 
 
+ROLES = "roles"  # what needs the nodes, in place of one launch
+
+
 class Wanted(NamedTuple):
     """What several launches need together: nodes, ranks on each of them, and ports there."""
 
@@ -330,7 +335,7 @@ class Wanted(NamedTuple):
     nodes: int
     ranks: int
     ports: int
-    use: str = "roles"  # what needs them, in errors
+    use: str = ROLES  # what needs them, in errors
 
 
 @contextmanager
@@ -374,11 +379,11 @@ def _hold_job(
     note: Callable[[str], None],
     queries: Queries,
 ) -> Iterator[HeldNodes]:
-    """Hold nodes of the allocation that this shell stands in, or a job of its own."""
+    """Hold nodes of this shell's allocation, or of a job of its own, which ends with this."""
     from ddpkit.transports.allocation import find_ports, own_allocation
 
     named, counts = scheduled_hosts(settings)
-    if counts and wanted.use == Wanted.use:
+    if counts and wanted.use == ROLES:
         raise UsageError("roles have their own numbers of ranks", "nproc_per_node = N in [roles.NAME]")
     if counts:
         raise UsageError(f"several numbers of ranks do not work with {wanted.use}", f"add -n {max(counts)}")
@@ -396,8 +401,8 @@ def _hold_job(
         hosts, ports = held.hosts, dict[str, list[int]]()
         if not queries.dry:
             found = find_ports(held.job_id, hosts, wanted.ports)
-            given = bool(named) or backend.order in ("given", "block")
-            hosts, ports = hosts if given else found.hosts, dict(found.ports)
+            keeps_order = bool(named) or backend.order in ("given", "block")  # else that of the network
+            hosts, ports = hosts if keeps_order else found.hosts, dict(found.ports)
         hosts = hosts[: wanted.nodes]
         yield HeldNodes(hosts=hosts, environ=environ, gpus=held.gpus, cpus=held.cpus, ports=ports)
 
@@ -450,8 +455,8 @@ def warn_of_bad_nodes(settings: LaunchSettings, hosts: Collection[str], note: Ca
     """Note each of these hosts that is bad. It is used all the same: the user named it."""
     from ddpkit.run.bad_nodes import matching
 
-    for host, node in matching(hosts, _remembered(settings, note)):
-        note(f"warning: {host} is a bad node: {node.describe()}; if it is repaired: {_forgive(settings, host)}")
+    for host, node in matching(hosts, _known_bad_nodes(settings, note)):
+        note(f"warning: {host} is a bad node: {node.describe()}; if it is repaired: {_forgive_command(settings, host)}")
 
 
 def exclude_bad_nodes(
@@ -468,7 +473,7 @@ def exclude_bad_nodes(
     if request.allocation is not None:
         warn_of_bad_nodes(settings, request.allocation.hosts, note)
         return backend
-    bad = _remembered(settings, note)
+    bad = _known_bad_nodes(settings, note)
     if not bad or not isinstance(backend, Slurm):
         return backend
     nodes = slurm_nodes.partition_nodes(backend.partition, transport.machine)
@@ -490,8 +495,8 @@ def exclude_bad_nodes(
     return replace(backend, exclude=",".join(filter(None, [backend.exclude, *added]))) if added else backend
 
 
-def _remembered(settings: LaunchSettings, note: Callable[[str], None]) -> tuple[BadNode, ...]:
-    """Return the remembered bad nodes. Note why their file cannot be read."""
+def _known_bad_nodes(settings: LaunchSettings, note: Callable[[str], None]) -> tuple[BadNode, ...]:
+    """Return the bad nodes in the file of the settings. Note why the file cannot be read."""
     from ddpkit.run import bad_nodes
 
     known = bad_nodes.known(settings.bad_nodes, time.time())
@@ -501,14 +506,15 @@ def _remembered(settings: LaunchSettings, note: Callable[[str], None]) -> tuple[
 
 
 def _exclusion_note(host: str, node: BadNode, against: str, settings: LaunchSettings) -> str:
+    """Say that a bad node is excluded; or, with the reason `against`, that it is not."""
     if not against:
-        return f"excludes {host}: {node.describe()}; if it is repaired: {_forgive(settings, host)}"
+        return f"excludes {host}: {node.describe()}; if it is repaired: {_forgive_command(settings, host)}"
     return (
         f"warning: {host} is a bad node: {node.describe()}; it is not excluded: {against}; "
-        f"if it is repaired: {_forgive(settings, host)}"
+        f"if it is repaired: {_forgive_command(settings, host)}"
     )
 
 
-def _forgive(settings: LaunchSettings, host: str) -> str:
+def _forgive_command(settings: LaunchSettings, host: str) -> str:
     given = settings.bad_nodes if settings.is_given("bad_nodes") else ""
     return f"ddpkit nodes forgive {host}" + (f" --bad-nodes {quote(given)}" if given else "")

@@ -24,7 +24,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, NamedTuple
 
 from ddpkit.errors import UsageError
 from ddpkit.execution.copies import ANY_PYTHON, PATIENCE, NodeCalls, Way, own_temporary_file, project_files
@@ -131,7 +131,7 @@ def pack_archive(archive: Archive, file: IO[bytes]) -> None:
 def _pack_file(archive: Archive, tar: tarfile.TarFile, info: tarfile.TarInfo) -> None:
     """Add a file to an archive. Its description is compared before and after: it may change while it is read."""
     wanted = archive.described[info.name]
-    whole = len(wanted.split(" ")[2]) == 64  # by content
+    by_content = len(wanted.split(" ")[2]) == 64  # SHA-256, in place of size and time: see `_description`
     changed = UsageError(
         f"--stage: {info.name} changed while it was copied",
         f"launch again; or leave it out: {quote(info.name)} in .gitignore",
@@ -142,17 +142,17 @@ def _pack_file(archive: Archive, tar: tarfile.TarFile, info: tarfile.TarInfo) ->
         raise changed from None
     with open(fd, "rb") as file:
         status = os.fstat(fd)
-        data = file.read() if whole or _may_hold_path(archive, info.name, status.st_size) else None
-        if _description(status, data if whole else None, "") != wanted:
+        data = file.read() if by_content or _may_hold_path(archive, info.name, status.st_size) else None
+        if _description(status, data if by_content else None, "") != wanted:
             raise changed
         info.mode, info.mtime = status.st_mode & 0o777, int(status.st_mtime)
-        moved = _moved(archive, data) if data is not None else None
+        moved = _with_new_path(archive, data) if data is not None else None
         info.size = status.st_size if moved is None else len(moved)
         try:
             tar.addfile(info, file if moved is None else io.BytesIO(moved))
         except OSError as error:
             raise changed if str(error) == "unexpected end of data" else error from None
-        if _description(os.fstat(fd), data if whole else None, "") != wanted:
+        if _description(os.fstat(fd), data if by_content else None, "") != wanted:
             raise changed
 
 
@@ -160,7 +160,7 @@ def _may_hold_path(archive: Archive, name: str, size: int) -> bool:
     return bool(archive.moved_to) and name.startswith("bin/") and size <= SCRIPT_LIMIT
 
 
-def _moved(archive: Archive, data: bytes) -> bytes:
+def _with_new_path(archive: Archive, data: bytes) -> bytes:
     """Replace the path of an environment in one of its programs."""
     if not archive.moved_to or b"\0" in data:
         return data
@@ -321,7 +321,7 @@ def relocate(job: Job, contents: Sequence[Content], root: str) -> Job:
             job = replace(job, command=_command_in_copy(job, content, target))
         elif content.kind == "project":
             first, *rest = job.command
-            job = replace(job, command=_module(first, rest, target))
+            job = replace(job, command=_module_in_copy(first, rest, target))
     return job
 
 
@@ -339,7 +339,7 @@ def _command_in_copy(job: Job, content: Content, target: str) -> tuple[str, ...]
     return (f"{target}/{name}", *rest)
 
 
-def _module(flag: str, rest: Sequence[str], target: str) -> tuple[str, ...]:
+def _module_in_copy(flag: str, rest: Sequence[str], target: str) -> tuple[str, ...]:
     """Run a module of the copy, or code that imports from it: Python itself searches the working directory first."""
     if flag == "-c":
         return ("-c", f"import sys; sys.path[0] = {target!r}; exec({rest[0]!r})", *rest[1:])
@@ -361,7 +361,7 @@ def check_node(content: Content, answer: Mapping[str, Any]) -> tuple[str, str] |
 
 @dataclass(frozen=True, kw_only=True)
 class Staged:
-    """The job in the copies, and the nodes that had none."""
+    """The job in the copies, the nodes that have them, and what was copied."""
 
     job: Job
     specs: tuple[HostSpec, ...]
@@ -394,6 +394,14 @@ class _Packed:
         self._files.close()
 
 
+class _Kept(NamedTuple):
+    """Files of scripts in old copies of a node, which stay."""
+
+    files: int
+    size: int  # bytes
+    paths: list[str]  # some of them
+
+
 @dataclass(kw_only=True)
 class Stager:
     """Brings copies to all nodes, each over its own connection."""
@@ -405,7 +413,7 @@ class Stager:
     note: Callable[[str], None]
     missing: dict[str, list[str]] = field(default_factory=dict)  # labels, by name of a copy
     times: dict[str, list[NodeCopy]] = field(default_factory=dict)  # by label
-    left: list[tuple[int, int, list[str]]] = field(default_factory=list)  # of each node, `kept` of `stage.look`
+    kept: list[_Kept] = field(default_factory=list)  # of each node
 
     def run(self, least: int | None) -> tuple[HostSpec, ...]:
         """Copy. Returns the nodes that have the copies: all, or at least `least`. Raises the refusal, UsageError."""
@@ -423,17 +431,17 @@ class Stager:
                 specs = [spec for spec in specs if spec.label not in {problem.host for problem in new}]
         finally:
             packed.close()
-            self._note_left()
+            self._note_kept()
         if least is None and problems:
             raise refusal(problems, len(pool.specs))
         pool.drop_failed(problems, least, self.note)
         return pool.specs
 
-    def _note_left(self) -> None:
+    def _note_kept(self) -> None:
         """Name what scripts wrote into copies that would be removed otherwise: it fills the disks of nodes."""
-        if self.left:
-            files, size = sum(each[0] for each in self.left), sum(each[1] for each in self.left)
-            paths = [path for *_, named in self.left for path in named][:NAMED]
+        if self.kept:
+            files, size = sum(each.files for each in self.kept), sum(each.size for each in self.kept)
+            paths = [path for each in self.kept for path in each.paths][:NAMED]
             more = f" and {count(files - len(paths), 'more file')}" if files > len(paths) else ""
             what = f"old copies in which a script wrote {count(files, 'file')} ({size / 1e6:.1f} MB)"
             self.note(f"--stage: not removed: {what}: {', '.join(paths)}{more}")
@@ -444,19 +452,19 @@ class Stager:
         answer = self._look(spec, content)
         refused = check_node(content, answer)
         if refused is not None:
-            return Problem(host=spec.label, what=refused[0], fix=refused[1], check="stage")
-        size = 0
+            what, fix = refused
+            return Problem(host=spec.label, what=what, fix=fix, check="stage")
         kept = answer["kept"]
         if kept["files"]:
             paths = [f"{spec.label}:{words_of_node(path)}" for path in kept["paths"]]
-            self.left.append((int(kept["files"]), int(kept["bytes"]), paths))
-        if answer["state"] != "present":
+            self.kept.append(_Kept(int(kept["files"]), int(kept["bytes"]), paths))
+        copied, size = answer["state"] != "present", 0
+        if copied:
             self.missing.setdefault(content.name, []).append(spec.label)
             problem, size = self._send(spec, content, packed, str(answer["archive"]))
             if problem is not None:
                 return problem
-        copied, ended = answer["state"] != "present", time.time()
-        copy = NodeCopy(kind=content.kind, copied=copied, size=size, source="", began=began, ended=ended)
+        copy = NodeCopy(kind=content.kind, copied=copied, size=size, source="", began=began, ended=time.time())
         self.times.setdefault(spec.label, []).append(copy)
         return None
 

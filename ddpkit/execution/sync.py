@@ -75,15 +75,15 @@ class Syncer:
             problems = self._check(specs)
         if problems:
             raise refusal(problems, len(specs))
-        others = [spec for spec in specs if not self.answers[spec.label]["same"]]
-        if others:
+        apart = [spec for spec in specs if not self.answers[spec.label]["same"]]  # do not see this directory
+        if apart:
             self._keep_record()
-        todo = [spec for spec in others if self.answers[spec.label]["todo"]]
+        todo = [spec for spec in apart if self.answers[spec.label]["todo"]]
         for step in (self._receive, self._send, self._apply):
             problems = step(todo)
             if problems:
                 raise refusal(problems, len(specs))
-            todo = [spec for spec in todo if spec.label in self.drafts]
+            todo = [spec for spec in todo if spec.label in self.drafts]  # one of those that share a directory
 
     # ---- before anything is changed
 
@@ -166,17 +166,17 @@ class Syncer:
         problems = self.calls.each(specs, make)
         if problems:
             return problems
-        names = {Path(self.drafts[spec.label].path).name: spec.label for spec in specs}
+        names = {Path(self.drafts[spec.label].path).name: spec.label for spec in specs}  # labels by name of the draft
         order = [spec.label for spec in specs]
+        shared: dict[str, str] = {}  # by label: another node with the same directory
 
         def find(spec: HostSpec) -> Problem | None:
             seen = self.calls.call(spec, "sync.sees", {"names": list(names)})
-            others = [names[name] for name in seen if name in names]
-            if any(order.index(other) < order.index(spec.label) for other in others):
-                shared[spec.label] = others[0]
+            sharing = [names[name] for name in seen if name in names]
+            if any(order.index(label) < order.index(spec.label) for label in sharing):
+                shared[spec.label] = sharing[0]
             return None
 
-        shared: dict[str, str] = {}
         problems = self.calls.each(specs, find)
         for spec in specs:
             if spec.label in shared:

@@ -54,13 +54,13 @@ def keep_sent(source: str, now: Mapping[str, Version]) -> str:
     """Add versions to the record of a project. Returns why it cannot be kept; empty: it is."""
     sent = read_sent(source)
     old = {name: each for name, each in sent.items() if name not in now}  # such as of another git branch
-    new = {name: _with(sent.get(name, []), version) for name, version in now.items()}
+    new = {name: _with_version(sent.get(name, []), version) for name, version in now.items()}
     if new == {name: each for name, each in sent.items() if name in now}:
         return ""
     try:
         folder, name = _place(source)
         make_directories(folder, 0o700)
-        write_atomically(folder / name, _packed({**old, **new}), 0o600)
+        write_atomically(folder / name, _as_text({**old, **new}), 0o600)
         read_own(folder, name, LIMIT, None)  # one that others can change is of no use
         others = [path for path in folder.iterdir() if NAME.fullmatch(path.name)]
         for path in sorted(others, key=lambda path: -path.lstat().st_mtime)[RECORDS:]:
@@ -70,14 +70,14 @@ def keep_sent(source: str, now: Mapping[str, Version]) -> str:
     return ""
 
 
-def _with(versions: list[Version], version: Version) -> list[Version]:
+def _with_version(versions: list[Version], version: Version) -> list[Version]:
     """Add a version as the newest one. The content that was known once stays known."""
     size, when, content = version
     known = next((each[2] for each in versions if each[:2] == (size, when) and not content), content)
     return [*(each for each in versions if each[:2] != (size, when)), (size, when, known)][-VERSIONS:]
 
 
-def _packed(sent: dict[str, list[Version]]) -> str:
+def _as_text(sent: dict[str, list[Version]]) -> str:
     """Write it as text, without what was noted longest ago if it is too much."""
     names = list(sent)
     while len(text := json.dumps({name: sent[name] for name in names}, separators=(",", ":"))) > LIMIT:

@@ -60,31 +60,26 @@ class Output:
         return self._again if self._events else float("inf")
 
     def write(self, lines: Iterable[tuple[str, Any]]) -> None:
-        """Write lines, as `StepReader` yields them."""
-        kept: list[bytes] = []
-        events, texts = self._events, 0
-        observed = b""
+        """Write lines, as `StepReader` yields them. While older events wait, so do new ones, and texts are left out."""
+        if self._events or self._left_out:
+            self._retry()
+        new: list[bytes] = []
+        events: list[bytes] = []  # those of the new lines that must not be lost
+        texts, observed = 0, b""
         for label, content in lines:
             if label == OBSERVE:
                 observed += json.dumps(content, separators=(",", ":")).encode() + b"\n"
                 continue
-            kept += lines_of([(label, content)])
+            new += lines_of([(label, content)])
             if isinstance(content, str):
                 texts += content.count("\n") + 1
             else:
-                events.append(kept[-1])
+                events.append(new[-1])
         if observed and self._observed:
             self._observe(observed)
-        if self._left_out or len(events) > len(kept):
+        if self._events or self._left_out or not self._try(b"".join(new)):
+            self._events += events
             self._left_out += texts
-            self._retry()
-        elif kept:
-            try:
-                _write_all(b"".join(kept))
-                self._events = []
-            except OSError:
-                self._left_out += texts
-                self._again = time.monotonic() + AGAIN
 
     def _observe(self, data: bytes) -> None:
         """What cannot be written is not missed by the run. A pipe or a link that lies there is not opened."""
@@ -98,17 +93,23 @@ class Output:
         except OSError:
             pass
 
-    def _retry(self) -> None:
+    def _try(self, data: bytes) -> bool:
+        """Write, unless the last attempt failed a moment ago. Tell whether all was written."""
         if time.monotonic() < self._again:
-            return
-        lost = f"ddpkit: {self._left_out} lines are missing here: the file system was full or failed\n"
+            return False
         try:
-            # A line end first: a part of a line may have been written.
-            _write_all(b"\n" + lost.encode() * bool(self._left_out) + b"".join(self._events))
+            _write_all(data)
         except OSError:
             self._again = time.monotonic() + AGAIN
-            return
-        self._events, self._left_out = [], 0
+            return False
+        return True
+
+    def _retry(self) -> None:
+        """Write the events that wait, behind the number of lines that were left out."""
+        lost = f"ddpkit: {self._left_out} lines are missing here: the file system was full or failed\n"
+        # A line end first: a part of a line may have been written.
+        if self._try(b"\n" + lost.encode() * bool(self._left_out) + b"".join(self._events)):
+            self._events, self._left_out = [], 0
 
     def close(self) -> None:
         until = time.monotonic() + PARTING

@@ -77,7 +77,7 @@ def release_directory(path: str) -> None:
 
 @contextmanager
 def _place(path: str) -> Iterator[tuple[int | None, str]]:
-    """Yield where a path is looked up, and the name there: in a held directory, or by the path itself.
+    """Yield a directory's descriptor, and a path's name in it. None: no held directory has the path, which comes whole.
 
     No directory below a held one is a link. Raises NotOwnedError for a planted link on the way, or OSError.
     """
@@ -101,7 +101,7 @@ def _held_above(path: str) -> tuple[int, list[str]] | None:
     """Return a descriptor of the held directory that a path leads to or through, and the names below it."""
     above, name = os.path.abspath(path), "."
     names: list[str] = []
-    while name:
+    while name:  # empty: the last look was at the root
         with _holding:
             if above in _held:
                 return os.dup(_held[above]), names or ["."]
@@ -184,7 +184,7 @@ def adopt_directory(path: str, kind: str, seen: os.stat_result | None = None) ->
         there = os.fstat(folder)
         if there.st_uid != os.geteuid():
             raise NotOwnedError("a directory of another user", path)
-        _check_place(path, there, seen)
+        _check_same_directory(path, there, seen)
         os.close(_create(MARKER, 0o600, folder, kind.encode() + b"\n"))
     finally:
         os.close(folder)
@@ -203,7 +203,7 @@ def open_directory(path: str, kind: str) -> int:
     try:
         if os.fstat(folder).st_uid != os.geteuid():
             raise NotOwnedError("a directory of another user", path)
-        if _marker(folder) != kind:
+        if _marked_kind(folder) != kind:
             raise NotOwnedError("not a directory that ddpkit made", path)
     except BaseException:
         os.close(folder)
@@ -233,13 +233,13 @@ def remove_directory(path: str, kind: str, seen: os.stat_result | None = None) -
     except FileNotFoundError:
         return
     except NotOwnedError:
-        if _goes_away(path):
+        if _is_being_deleted(path):
             return
         raise
     try:
-        _check_place(path, os.fstat(folder), seen)
-        _empty(folder, _mount(folder), path)
-        _remove(os.unlink, MARKER, folder)
+        _check_same_directory(path, os.fstat(folder), seen)
+        _empty_directory(folder, _mount(folder), path)
+        _remove_if_there(os.unlink, MARKER, folder)
         emptied = os.fstat(folder)
     finally:
         os.close(folder)
@@ -250,8 +250,8 @@ def remove_directory(path: str, kind: str, seen: os.stat_result | None = None) -
         pass  # another process was faster
 
 
-def _goes_away(path: str) -> bool:
-    """Whether another process deletes this directory: it is empty, as the marker goes last, and soon is gone."""
+def _is_being_deleted(path: str) -> bool:
+    """Whether another process deletes this directory: it is empty, as the marker goes last, and gone in a second."""
     for _ in range(20):
         try:
             if os.listdir(path):
@@ -262,7 +262,8 @@ def _goes_away(path: str) -> bool:
     return False
 
 
-def _check_place(path: str, there: os.stat_result, seen: os.stat_result | None) -> None:
+def _check_same_directory(path: str, there: os.stat_result, seen: os.stat_result | None) -> None:
+    """Raise NotOwnedError where a path's directory, `there`, is not the one that the caller has seen; None: any is."""
     if seen is not None and not os.path.samestat(there, seen):
         raise NotOwnedError("another directory came in its place", path)
 
@@ -276,7 +277,8 @@ def remove_empty(path: str) -> bool:
     return True
 
 
-def _empty(folder: int, mount: str, path: str) -> None:
+def _empty_directory(folder: int, mount: str, path: str) -> None:
+    """Delete all but the marker. Raises NotOwnedError where a directory in it belongs to another mount, or OSError."""
     with os.scandir(folder) as entries:
         names = [entry.name for entry in entries if entry.name != MARKER]
     for name in names:
@@ -287,19 +289,19 @@ def _empty(folder: int, mount: str, path: str) -> None:
         except OSError as error:
             if error.errno not in (errno.ENOTDIR, errno.ELOOP):
                 raise
-            _remove(os.unlink, name, folder)
+            _remove_if_there(os.unlink, name, folder)
             continue
         try:
             if _mount(inner) != mount:
                 raise NotOwnedError("another file system is mounted there", os.path.join(path, name))
-            _empty(inner, mount, os.path.join(path, name))
-            _remove(os.unlink, MARKER, inner)
+            _empty_directory(inner, mount, os.path.join(path, name))
+            _remove_if_there(os.unlink, MARKER, inner)
         finally:
             os.close(inner)
-        _remove(os.rmdir, name, folder)
+        _remove_if_there(os.rmdir, name, folder)
 
 
-def _remove(action: Callable[..., None], name: str, folder: int | None) -> None:
+def _remove_if_there(action: Callable[..., None], name: str, folder: int | None) -> None:
     try:
         action(name, dir_fd=folder)
     except FileNotFoundError:
@@ -336,7 +338,7 @@ def remove_files(path: str, kind: str, is_ours: Callable[[str], bool]) -> list[s
             if name == MARKER or not is_ours(name) or stat.S_ISDIR(os.lstat(name, dir_fd=folder).st_mode):
                 left.append(name)
             else:
-                _remove(os.unlink, name, folder)
+                _remove_if_there(os.unlink, name, folder)
         return left
     finally:
         os.close(folder)
@@ -388,8 +390,8 @@ def remove_file(path: str) -> None:
     """
     folder = open_path(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        above = os.fstat(folder)
-        if above.st_uid != os.geteuid() or above.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        facts = os.fstat(folder)
+        if facts.st_uid != os.geteuid() or facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise NotOwnedError("in a directory to which others can write", path)
         there = os.lstat(os.path.basename(path), dir_fd=folder)
         if not stat.S_ISREG(there.st_mode) or there.st_uid not in (os.geteuid(), 0):
@@ -422,14 +424,14 @@ def replace_file(path: str, content: bytes | Iterator[bytes], mode: int = 0o600,
     group; a new one gets `mode` whatever the umask.
     """
     with _place(path) as (folder, name):
-        there = _check_replaceable(name, folder, path, shared)
+        replaced = _check_replaceable(name, folder, path, shared)
         draft = _draft(name)
         file = _create(draft, mode, folder, content)
         try:
             if shared:
                 os.fchmod(file, mode)
-                if there is not None:
-                    _take_group(file, there)
+                if replaced is not None:
+                    _take_group_and_mode(file, replaced)
             os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
         except BaseException:  # of Ctrl-C too, also right behind the rename
             with suppress(FileNotFoundError):
@@ -439,13 +441,14 @@ def replace_file(path: str, content: bytes | Iterator[bytes], mode: int = 0o600,
             os.close(file)
 
 
-def _take_group(file: int, before: os.stat_result) -> None:
-    if os.fstat(file).st_gid != before.st_gid:
+def _take_group_and_mode(file: int, replaced: os.stat_result) -> None:
+    """Give a new file the group and the mode of the file that it replaces, unless this user is not in that group."""
+    if os.fstat(file).st_gid != replaced.st_gid:
         try:
-            os.fchown(file, -1, before.st_gid)
+            os.fchown(file, -1, replaced.st_gid)
         except PermissionError:
-            return  # a group of others: its rights would become those of ours
-    os.fchmod(file, stat.S_IMODE(before.st_mode) & 0o666)
+            return  # with the old mode, the rights of the old group would become those of the new file's group
+    os.fchmod(file, stat.S_IMODE(replaced.st_mode) & 0o666)
 
 
 def _draft(path: str) -> str:
@@ -472,6 +475,7 @@ def try_to_write(folder: str, size: int) -> None:
     """
     path = "%s/ddpkit-%s" % (folder, os.urandom(8).hex())
     with _place(path) as (above, name):
+        # Without O_TMPFILE the system refuses to open a directory for writing (EISDIR), and the file gets a name.
         here, flags = folder if above is None else ".", getattr(os, "O_TMPFILE", os.O_DIRECTORY)
         try:
             file = os.open(here, os.O_WRONLY | os.O_CLOEXEC | flags, 0o600, dir_fd=above)
@@ -572,7 +576,8 @@ def _write_all(file: int, content: bytes) -> None:
         rest = rest[os.write(file, rest) :]
 
 
-def _marker(folder: int) -> str:
+def _marked_kind(folder: int) -> str:
+    """Return the kind in the marker of an open directory; empty: it has no marker that this user wrote."""
     try:
         file = os.open(MARKER, os.O_RDONLY | os.O_NONBLOCK | _CAREFUL, dir_fd=folder)
     except OSError:
@@ -650,12 +655,12 @@ def who_can_replace(path: str) -> set[str]:
     """
     mine = (os.geteuid(), *administrators())
     who: set[str] = set()
-    known = {here for here, _ in _steps(os.environ.get("HOME") or "/")}
+    passed = {here for here, _ in _steps(os.environ.get("HOME") or "/")}
     for here, facts in _steps(path):
         above = os.path.dirname(here)
-        if here in known:
+        if here in passed:
             continue
-        known.add(here)
+        passed.add(here)
         if facts is not None and stat.S_ISLNK(facts.st_mode) and facts.st_uid not in mine:
             who.add(user_name(facts.st_uid))
         with suppress(FileNotFoundError, NotADirectoryError, PermissionError):

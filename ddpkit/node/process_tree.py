@@ -112,7 +112,7 @@ def below(pid: int, table: dict[int, Process]) -> list[int]:
 
 def descendants() -> list[int]:
     """Every living process below this one, but for shared daemons and what is below them."""
-    return _ours(processes())
+    return _of_this_run(processes())
 
 
 def is_young(pid: int) -> bool:
@@ -122,10 +122,10 @@ def is_young(pid: int) -> bool:
     process, now = read_process(pid), time.clock_gettime(time.CLOCK_BOOTTIME)
     if process is None or now >= process.started + GROWN_UP + STARVED:
         return False
-    return bool(now < process.started + GROWN_UP + starved(pid))
+    return bool(now < process.started + GROWN_UP + seconds_starved(pid))
 
 
-def starved(pid: int) -> float:
+def seconds_starved(pid: int) -> float:
     """Return the seconds in which a process was ready to run and had no processor; 0 where none are counted."""
     words = read_text("/proc/%d/schedstat" % pid).split()  # on a processor; waits for one that are over; turns
     return min(STARVED, int(words[1]) / 1e9) if len(words) == 3 else 0.0
@@ -136,21 +136,25 @@ def daemons() -> dict[int, str]:
     return shared_daemons(os.getpid(), groups or None) if sys.platform == "linux" else {}
 
 
-def _ours(table: dict[int, Process]) -> list[int]:
+def _of_this_run(table: dict[int, Process]) -> list[int]:
+    """Return the processes below this one, without shared daemons and what is below them."""
     spared = daemons()
     pids = below(os.getpid(), {pid: row for pid, row in table.items() if pid not in spared} if spared else table)
     if sys.platform != "linux":
-        # The number of an empty group is free for others.
+        # A process that moved away is found by its group. The number of an empty group is free for others.
         groups.intersection_update(row.group for row in table.values())
         pids += [pid for pid, row in table.items() if row.group in groups and pid not in pids]
     return pids
 
 
 def nothing_left() -> bool:
-    """Whether nothing of the run is below this process. The kernel's word: /proc misses what forks while it is read."""
+    """Whether nothing of the run is below this process: it has no child at all, or only shared daemons that stay.
+
+    The kernel is asked, because /proc misses what forks while it is read.
+    """
     if sys.platform != "linux":
-        table = _list_by_ps()  # with those that were not waited for
-        return os.getpid() not in {process.parent for process in table.values()} and not _ours(table)
+        table = _list_by_ps()  # with children that were not waited for
+        return os.getpid() not in {process.parent for process in table.values()} and not _of_this_run(table)
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
@@ -158,21 +162,22 @@ def nothing_left() -> bool:
     spared, now = daemons(), time.monotonic()
     for pid in spared:
         _seen.setdefault(pid, now)
-    # One look may miss a child whose place in the list moves. A daemon of the ranks alone ends with them.
+    # A daemon that serves the ranks alone ends with them: one that still runs after SETTLED stays.
     settled = all(now >= _seen[pid] + SETTLED for pid in spared)
+    # Three looks: one may miss a child whose place in the list moves.
     return bool(spared) and settled and all(children(os.getpid()) <= spared.keys() for _ in range(3))
 
 
 def kill_all_below() -> None:
     """KILL to every process below this one, also to those that fork and end faster than /proc is read."""
     table = processes()
-    for pid in _ours(table):
-        # Nothing forks its way out of a group that gets a signal. It is ours whole: every rank began a session.
+    for pid in _of_this_run(table):
+        # Nothing forks its way out of a group that gets a signal. All of it is below: every rank began a session.
         whole = table[pid].group != os.getpgrp() and is_below(pid)
         kill(pid, signal.SIGKILL)
         if whole:
             kill_group(table[pid].group, signal.SIGKILL)
-    # What moved to another group has us for its parent as soon as its own has ended, and those are read at once.
+    # A process in another group becomes a child of this one when its parent ends. The list of children is read at once.
     until = time.monotonic() + LOOK_AGAIN / 4
     spared = daemons()
     while time.monotonic() < until:
@@ -183,13 +188,14 @@ def kill_all_below() -> None:
 def end_all_below(limit: float) -> None:
     """KILL what is below this process until nothing is left, for so many seconds at most.
 
-    What is young is killed last, after GROWN_UP: also one of those that fork and end all the time.
+    A young process, which may become a shared daemon, is spared for GROWN_UP. Then all are killed: where processes
+    fork and end all the time, one of them is always young.
     """
     began, youth = time.monotonic(), GROWN_UP
     while time.monotonic() < began + limit:
         left = descendants()
         young = set(filter(is_young, left))
-        youth = max([youth, *(GROWN_UP + starved(pid) for pid in young)])
+        youth = max([youth, *(GROWN_UP + seconds_starved(pid) for pid in young)])
         if young and time.monotonic() < began + youth:
             for pid in set(left) - young:
                 kill(pid, signal.SIGKILL)
@@ -230,15 +236,15 @@ def kill(pid: int, number: int) -> None:
 def is_below(pid: int) -> bool:
     """Whether a process descends from this one now, its children that were not waited for included."""
     if sys.platform != "linux":
-        return pid in _ours(_list_by_ps())
-    own, each, left = os.getpid(), pid, 64
-    while each > 1 and left:
-        left -= 1
+        return pid in _of_this_run(_list_by_ps())
+    own, each, looks = os.getpid(), pid, 64
+    while each > 1 and looks:
+        looks -= 1
         process = read_process(each)
-        if process is None:  # its parent ended meanwhile, and it has another one; or it has ended itself
+        if process is None:
             if each == pid:
                 return False
-            each = pid
+            each = pid  # an ancestor ended meanwhile: a process below it has another parent now, so begin again
         elif process.parent == own:
             return True
         else:
@@ -271,10 +277,10 @@ def is_shared_daemon(*, standard: Sequence[str] | None, devices: Sequence[str], 
     standard: targets of its descriptors 0, 1 and 2, "" for a closed one; None: it hides its descriptors, as agents with
     secret keys do. devices: GPUs that it has open. sockets: paths at which it listens and which exist.
     """
-    return not devices and (standard is None or (bool(sockets) and _is_given_up(standard)))
+    return not devices and (standard is None or (bool(sockets) and _has_no_input_nor_output(standard)))
 
 
-def _is_given_up(standard: Sequence[str]) -> bool:
+def _has_no_input_nor_output(standard: Sequence[str]) -> bool:
     """Tell whether a process has neither input nor output."""
     # Errors may still go where the rank's go: gpg-agent and older versions of ssh keep that descriptor.
     return all(target in ("", NULL) for target in standard[:2])
@@ -285,21 +291,21 @@ def shared_daemons(parent: int, started: Collection[int] | None = None) -> dict[
 
     started: children that this process has started itself. None: not known; then what hides its descriptors is none.
     """
-    daemons = {}
+    found = {}
     for pid in children(parent):
-        name = _left_session(pid, started or ())
+        name = _name_if_in_own_session(pid, started or ())
         if not name or (started and pid in started):
             continue
         standard = _standard_streams(pid)
         if standard is None and started is None:
             continue
-        if standard and not _is_given_up(standard):
+        if standard is not None and not _has_no_input_nor_output(standard):
             continue  # the most of them: nothing else need be read
         targets = list(open_files(pid).values())
         devices = [target for target in targets if target.startswith(GPU_DEVICES)]
-        if is_shared_daemon(standard=standard, devices=devices, sockets=_listening(pid, targets)):
-            daemons[pid] = name
-    return daemons
+        if is_shared_daemon(standard=standard, devices=devices, sockets=_listening_paths(pid, targets)):
+            found[pid] = name
+    return found
 
 
 def children(parent: int) -> set[int]:
@@ -314,12 +320,12 @@ def children(parent: int) -> set[int]:
         return {pid for pid, process in processes(zombies=True).items() if process.parent == parent}
 
 
-def _left_session(pid: int, started: Collection[int]) -> str:
-    """Return the name of a living process that began a session without a terminal; else nothing.
+def _name_if_in_own_session(pid: int, started: Collection[int]) -> str:
+    """Return the name of a living process in a session of its own without a terminal; empty: it has no such session.
 
-    Some daemons fork once more then, so that none of them can get a terminal: the one that leads the session is gone.
-    A rank's own session, which is that of a child in `started`, is none. Where those are not known, after a supervisor
-    was killed, such a daemon cannot be told from what a rank left, and is ended.
+    Some daemons fork once more after that, so that none can get a terminal: the leader of the session is gone. A rank's
+    session, which a child in `started` leads, is none of its own. After a supervisor was killed `started` is not known:
+    then a process in a session without its leader may be what a rank left. It counts as no daemon, and is ended.
     """
     process = read_process(pid)
     if process is None or process.state == "Z" or process.terminal:
@@ -342,19 +348,19 @@ def _standard_streams(pid: int) -> list[str] | None:
     return targets
 
 
-def _listening(pid: int, targets: Sequence[str]) -> list[str]:
+def _listening_paths(pid: int, targets: Sequence[str]) -> list[str]:
     """Return the paths at which a process listens. One that was removed is no way to it any more."""
-    paths = []
+    bound = []  # path and number of each socket
     try:
         with open("/proc/%d/net/unix" % pid, errors="surrogateescape") as file:
             for line in file:
                 words = line.rstrip("\n").split(None, 7)
                 if len(words) == 8 and words[3] == _LISTENS and "socket:[%s]" % words[6] in targets:
-                    paths.append((words[7], int(words[6])))
+                    bound.append((words[7], int(words[6])))
     except OSError:
         return []
     # "@": a name without a file, which lasts as long as the socket.
-    return [path for path, number in paths if path[0] == "@" or (path[0] == "/" and _is_socket(pid, path, number))]
+    return [path for path, number in bound if path[0] == "@" or (path[0] == "/" and _is_socket(pid, path, number))]
 
 
 def _is_socket(pid: int, path: str, number: int) -> bool:

@@ -67,9 +67,9 @@ class Relay:
         self._received, self._to_sink = b"", bytearray()
         self._sockets: dict[int, socket.socket] = {}
         self._waiting: dict[int, bytearray] = {}  # bytes for each socket
-        self._ahead: dict[int, int] = {}  # bytes of each that the other end has not taken yet
-        self._ended: dict[int, set[str]] = {}  # "here": it sends no more; "there": nothing more comes for it
-        self._numbers = 0
+        self._not_taken: dict[int, int] = {}  # bytes of each that the other end has not taken yet
+        self._ended: dict[int, set[str]] = {}  # "here": the socket sends no more; "there": nothing more comes for it
+        self._last_number = 0  # of the connection that was opened last
 
     def run(self, listener: socket.socket | None = None) -> None:
         """Carry until the other end is gone. Closes the listener."""
@@ -87,7 +87,7 @@ class Relay:
             listener.setblocking(False)
             self._selector.register(listener, selectors.EVENT_READ)
         while True:
-            self._choose()
+            self._watch_what_can_go_on()
             for key, events in self._selector.select():
                 if key.fd == self._source and not self._take(os.read(self._source, PIECE)):
                     return
@@ -98,18 +98,18 @@ class Relay:
                     if not _is_own(end):
                         end.close()
                         continue
-                    self._numbers += 1
-                    self._add(self._numbers, end)
-                    self._send(self._numbers, b"")
+                    self._last_number += 1
+                    self._add(self._last_number, end)
+                    self._send(self._last_number, b"")
                 elif key.data is not None:
-                    self._move(key.data, events)
+                    self._on_socket_ready(key.data, events)
 
-    def _choose(self) -> None:
-        """Wait for what can go on. A connection that nobody takes bytes from holds up no other one."""
+    def _watch_what_can_go_on(self) -> None:
+        """Watch what can go on. A connection whose other end takes no bytes is not read, and holds up no other one."""
         self._watch(self._source, selectors.EVENT_READ)
         self._watch(self._sink, selectors.EVENT_WRITE if self._to_sink else 0)
         for number, end in self._sockets.items():
-            reads = "here" not in self._ended[number] and self._ahead[number] < ROOM
+            reads = "here" not in self._ended[number] and self._not_taken[number] < ROOM
             events = (selectors.EVENT_READ if reads else 0) | (selectors.EVENT_WRITE if self._waiting[number] else 0)
             self._watch(end, events, number)
 
@@ -129,18 +129,19 @@ class Relay:
             word, _, rest = line.partition(b" ")
             try:
                 number = int(word)
-                taken = int(rest[1:]) if rest[:1] == b"=" else 0
-                piece = b"" if rest[:1] in (b"=", b"-") else a2b_base64(rest)
+                sign = rest[:1]
+                taken = int(rest[1:]) if sign == b"=" else 0
+                piece = b"" if sign in (b"=", b"-") else a2b_base64(rest)
             except (ValueError, Error):
                 continue  # words of a login script
-            if rest[:1] in (b"=", b"-"):
+            if sign in (b"=", b"-"):
                 if number in self._sockets and taken:
-                    self._ahead[number] -= taken
+                    self._not_taken[number] -= taken
                 elif number in self._sockets:
                     self._drop(number)
                 continue
-            if self._connect is not None and number > self._numbers:
-                self._numbers = number
+            if self._connect is not None and number > self._last_number:
+                self._last_number = number
                 try:
                     self._add(number, self._connect())
                 except OSError:
@@ -155,9 +156,10 @@ class Relay:
     def _add(self, number: int, end: socket.socket) -> None:
         end.setblocking(False)
         self._sockets[number], self._waiting[number], self._ended[number] = end, bytearray(), set()
-        self._ahead[number] = 0
+        self._not_taken[number] = 0
 
-    def _move(self, number: int, events: int) -> None:
+    def _on_socket_ready(self, number: int, events: int) -> None:
+        """Write to a socket what waits for it. Send what it has to the other end; after its end, an empty message."""
         if events & selectors.EVENT_WRITE and number in self._sockets:
             self._write(number)
         if events & selectors.EVENT_READ and number in self._sockets:
@@ -165,13 +167,14 @@ class Relay:
                 data = self._sockets[number].recv(PIECE)
             except OSError:
                 data = b""
-            self._ahead[number] += len(data)
+            self._not_taken[number] += len(data)
             self._send(number, data)
             if not data:
                 self._ended[number].add("here")
                 self._close_if_over(number)
 
     def _write(self, number: int) -> None:
+        """Give the socket what waits for it. After the other end's last bytes close that direction of the socket."""
         end, waiting = self._sockets[number], self._waiting[number]
         try:
             sent = end.send(waiting) if waiting else 0
@@ -195,7 +198,7 @@ class Relay:
     def _drop(self, number: int) -> None:
         self._watch(self._sockets[number], 0)
         self._sockets.pop(number).close()
-        del self._waiting[number], self._ended[number], self._ahead[number]
+        del self._waiting[number], self._ended[number], self._not_taken[number]
 
     def _send(self, number: int, data: bytes) -> None:
         self._say(b"%d %s" % (number, b2a_base64(data)))

@@ -82,19 +82,19 @@ class CallServer:
     """Answers calls on standard input until the request comes. Exits where the launcher is gone."""
 
     def __init__(self, piece: int = PIECE, silence_limit: float | None = None, key: str = "") -> None:
-        self.sent, self.received = Seal(key, "node"), Seal(key, "launcher")
+        self.sent_seal, self.received_seal = Seal(key, "node"), Seal(key, "launcher")
         self._programs = Programs()
         self._piece = piece
         self._silence_limit = SILENCE_LIMIT if silence_limit is None else silence_limit
         self._call_deadline = 0.0
-        self._received = b""
+        self._unread = b""  # received behind the last line that was read
 
     def until_request(self) -> tuple[dict[str, Any], bytes, Programs]:
-        """Returns the request, what was read behind it, and the programs that were called."""
+        """Answer calls, and return the request, the bytes that came behind it, and the programs that were called."""
         signal.signal(signal.SIGALRM, self._check_launcher)
         self._send({"e": "hello", "pid": os.getpid(), "host": os.uname().nodename, "t": time.time()})
         while True:
-            line = self.received.open(self._read_line())
+            line = self.received_seal.open(self._read_line())
             if line is None:
                 continue  # another process wrote it
             message = json.loads(line)
@@ -104,7 +104,7 @@ class CallServer:
             elif kind == "request":
                 self._programs.close()
                 signal.signal(signal.SIGALRM, signal.SIG_DFL)
-                return message, self._received, self._programs
+                return message, self._unread, self._programs
 
     def _check_launcher(self, *_: object) -> None:
         """A call may take seconds. It is not finished for a launcher that is gone."""
@@ -121,14 +121,15 @@ class CallServer:
             os._exit(1)
 
     def _read_line(self) -> bytes:
-        while b"\n" not in self._received:
+        """Return the next line. Ends this process where the launcher is gone, or silent for too long."""
+        while b"\n" not in self._unread:
             # A launcher that waits for another node sends heartbeats. One that is cut off cannot.
             ready = select.select([0], [], [], self._silence_limit)[0]
             data = os.read(0, CHUNK) if ready else b""
             if not data:
                 self._leave()
-            self._received += data
-        line, _, self._received = self._received.partition(b"\n")
+            self._unread += data
+        line, _, self._unread = self._unread.partition(b"\n")
         return line
 
     def _answer(self, message: dict[str, Any]) -> None:
@@ -166,7 +167,7 @@ class CallServer:
 
     def _send(self, event: dict[str, Any]) -> None:
         """Send an event, and wait until it is written."""
-        data = self.sent.close(json.dumps(event, separators=(",", ":")).encode())
+        data = self.sent_seal.close(json.dumps(event, separators=(",", ":")).encode())
         while data:
             try:
                 data = data[os.write(1, data) :]

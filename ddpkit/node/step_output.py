@@ -117,7 +117,7 @@ class StepReader:
         self.layout = Layout(spec)
         self.exit_code = 0  # of the first failure
         self._agent: str = spec["agent"]  # the program of a task that has all ranks of its node
-        self._lost: bool = spec["lost"]  # a lost node is a failure; else SLURM starts the job again after it
+        self._lost_is_failure: bool = spec["lost"]  # a lost node is a failure; else SLURM starts the job again after it
         self._runtime: str = spec["runtime"]  # the program that enters the container of a task
         self._tasks = [Task() for _ in range(self.layout.tasks)]
         self._held = {1: b"", 2: b""}
@@ -162,6 +162,7 @@ class StepReader:
     # ---- lines
 
     def _line(self, line: str, now: float) -> Iterator[tuple[str, Any]]:
+        """Take a line: a frame of a task, a stray line beside frames, or what srun says of ends and of lost nodes."""
         labelled = _LABEL.fullmatch(line)
         task = int(labelled[1]) if labelled else -1
         if labelled and task < len(self._tasks):
@@ -170,27 +171,25 @@ class StepReader:
             if text[:1] in ("+", "=") and (self._tasks[task].piece or text[1:2] == "{"):
                 yield from self._frame(task, text, now)
             else:
-                yield self._beside(task, text), text
+                yield self._label_of_stray(task, text), text
             return
         yield "", line
         ended = _ENDED.match(line)
         if ended:
             self._late.append((now + LATE, ended[1], ended[2], ended[3]))
             return
-        lost = _NODE_LOST.fullmatch(line) if self._lost else None
+        lost = _NODE_LOST.fullmatch(line) if self._lost_is_failure else None
         if lost:
             yield from self._fail(lost[1], "slurmd", None, None, now, reason="SLURM lost the node")
 
-    def _beside(self, number: int, text: str) -> str:
-        """Return the label of a line that no supervisor has sent.
-
-        It is of SLURM, of a plug-in, or of a container's runtime. Where no supervisor could start, a rank is the task.
-        """
+    def _label_of_stray(self, number: int, text: str) -> str:
+        """Return the label of a line of SLURM, a plug-in or a container's runtime, or of a task without supervisor."""
         task, plugin = self._tasks[number], _PLUGIN.match(text)
         own = number if not (self.layout.by_node or task.host) else "slurmstepd"
         return f"{plugin[1] if plugin else self._runtime or own} {task.host or '?'}"
 
     def _frame(self, number: int, text: str, now: float) -> Iterator[tuple[str, Any]]:
+        """Take a frame of a task. The last piece of an event is acted on, in the time of this host."""
         task = self._tasks[number]
         task.piece += text[1:]
         if text[0] == "+":
@@ -201,9 +200,8 @@ class StepReader:
             kind = event["e"]
         except (ValueError, TypeError, KeyError):
             return  # SLURM lost a part of it
-        ranks = self.layout.ranks(number)
         rank = event.get("rank")
-        if rank is not None and rank not in ranks:
+        if rank is not None and rank not in self.layout.ranks(number):
             return
         if kind in ("hello", "at"):  # the shell of a task says the second, before the runtime of its container
             task.host = event["host"]
@@ -214,7 +212,7 @@ class StepReader:
             yield from self._text(number, rank, event["fd"], event["data"])
             return
         if kind in OBSERVED:
-            yield OBSERVE, {**event}  # in the node's time, as all of what its ranks report of themselves
+            yield OBSERVE, {**event}  # in the node's time, as are all reports of its ranks
             if kind != "start":
                 return
         if "t" in event:
@@ -236,6 +234,7 @@ class StepReader:
             yield "", event
 
     def _text(self, task: int, rank: int | None, number: int, data: str) -> Iterator[tuple[str, Any]]:
+        """Yield the whole lines of an output. Text without a line end waits for its end."""
         key = task, rank, number
         lines, end, rest = (self._texts.pop(key, "") + data).rpartition("\n")
         if len(rest) >= LINE_LIMIT:
@@ -252,6 +251,7 @@ class StepReader:
     # ---- ends
 
     def _rank_ended(self, number: int, event: dict[str, Any], now: float) -> Iterator[tuple[str, Any]]:
+        """Take the end of a rank. What may follow from another rank's failure waits, until all have failed at most."""
         rank, task = event["rank"], self._tasks[number]
         for output in (1, 2):
             yield from self._flush(number, rank, output)
@@ -295,7 +295,7 @@ class StepReader:
         if status is None and killer is None:
             return
         here = next((number for number, task in enumerate(self._tasks) if task.host == host), None)
-        if here is None and self.layout.has_groups:  # which of its groups has these tasks, nobody has said
+        if here is None and self.layout.has_groups:  # these numbers are of a group, and nobody has said of which
             yield from self._fail(host, self._agent, status, killer, now)
             return
         for number in _numbers(tasks, self.layout.first_task(here or 0), len(self._tasks)):

@@ -123,9 +123,9 @@ class StepSupervisor(Supervisor):
         self.spec, self.task = spec, request["ranks"][0]
         super().__init__(request, b"", Programs(), (Seal("", "node"), Seal("", "launcher")))
         self.above = above
-        # Signals of the guard. Until its time, each may still come here too, because SLURM gave it to every process.
+        # Signals that the guard got, and until when each may still come here too: SLURM may give it to every process.
         self.waiting: list[tuple[float, int]] = []
-        self.direct: list[tuple[float, int]] = []  # signals that came here, and when
+        self.direct: list[tuple[float, int]] = []  # when a signal came here, and its number
         self.alone_since = 0.0  # time.monotonic(): no rank was left after a signal that ends ranks
         self.ended_agents = False
         self.steps, self.began_steps = Records(), 0.0
@@ -162,7 +162,7 @@ class StepSupervisor(Supervisor):
     # ---- signals
 
     def start(self) -> None:
-        """Start the ranks. What ended the task before, they did not get."""
+        """Start the ranks. A signal that came to this process before, they did not get: it is given to them."""
         super().start()
         try:
             early = os.read(self.wakeup, 1 << 16)
@@ -171,7 +171,7 @@ class StepSupervisor(Supervisor):
         for number in filter(FROM_ABOVE.__contains__, early):
             self.direct.append((time.monotonic(), number))
             if number in ENDING:
-                self.note_ending(number)
+                self.mark_terminated(number)
                 self.table.signal(number)
                 for pid in self.table.launchers:
                     kill(pid, number)
@@ -191,7 +191,7 @@ class StepSupervisor(Supervisor):
                 self.direct.append((now, number))
                 if number in ENDING:
                     # A scheduler signals the processes that it has listed: what began since then did not get it.
-                    self.note_ending(number)
+                    self.mark_terminated(number)
                     self.table.signal_young(number, now - YOUNG)
 
     def on_above(self) -> None:
@@ -203,19 +203,20 @@ class StepSupervisor(Supervisor):
             self.stop()
         self.waiting += [(time.monotonic() + HERE_TOO, number) for number in data if number != GONE]
 
-    def note_ending(self, number: int) -> None:
+    def mark_terminated(self, number: int) -> None:
+        """Keep in mind that the scheduler ends the ranks, if this signal does so."""
         if number in ENDING:
             self.table.terminated = True
 
     def pass_on(self, now: float) -> float:
         """Give the ranks the signals that the guard alone got. Returns seconds until the next look.
 
-        One that came here as well SLURM gave to every process of the task: the ranks have it.
+        A signal that came here as well, SLURM gave to every process of the task: the ranks have it.
         """
         self.direct = [(when, number) for when, number in self.direct if now < when + HERE_TOO]
         waiting, self.waiting = self.waiting, []
         for until, number in waiting:
-            if self.came_here(number):
+            if self.take_direct(number):
                 continue
             if now < until:
                 self.waiting.append((until, number))
@@ -223,24 +224,24 @@ class StepSupervisor(Supervisor):
                 self.waiting.append((now + HERE_TOO, number))
         return min((until - now for until, _ in self.waiting), default=float("inf"))
 
-    def came_here(self, number: int) -> bool:
-        """Tell whether this process got the signal itself. Each time that it came stands for one of the guard's."""
+    def take_direct(self, number: int) -> bool:
+        """Tell whether this process got the signal itself. Each arrival here stands for one of the guard's."""
         for each in self.direct:
             if each[1] == number:
-                self.direct.remove(each)
+                self.direct.remove(each)  # it stands for no other one
                 return True
         return False
 
     def deliver(self, number: int) -> bool:
         """Give a signal to the ranks, or where none runs and it ends them, to what starts them.
 
-        False: no rank has started yet. One that comes after the last rank is dropped.
+        False: no rank has started yet. A signal that comes after the end of the last rank is dropped.
         """
         if self.table.any_alive():
-            self.note_ending(number)
+            self.mark_terminated(number)
             self.table.signal(number)
         elif number in ENDING:
-            self.note_ending(number)
+            self.mark_terminated(number)
             for pid in self.table.launchers:
                 kill(pid, number)
         else:
@@ -250,10 +251,11 @@ class StepSupervisor(Supervisor):
     # ---- the end
 
     def wind_down(self) -> float | None:
+        """As in Supervisor; beside that, pass signals on, and end torchrun and ranks that would stay."""
         now = time.monotonic()
         due = [self.pass_on(now), self.end_agents(now)]
         if self.shutdown.deadline is None:
-            due.append(self.end_others(now))
+            due.append(self.end_ranks_after_failure(now))
         timeout = super().wind_down()
         if timeout == DONE:
             return timeout
@@ -261,7 +263,7 @@ class StepSupervisor(Supervisor):
         return None if soonest == float("inf") else max(0.0, soonest)
 
     def end_agents(self, now: float) -> float:
-        """End torchrun once its ranks have ended after a failure or a signal.
+        """End torchrun once its ranks have ended after a failure or a signal. Returns the seconds until the next look.
 
         It waits for other nodes in C++, where it handles no signal, and its own end takes half a second.
         """
@@ -278,8 +280,11 @@ class StepSupervisor(Supervisor):
             return self.alone_since + ALONE - now
         return ALONE if ending else float("inf")
 
-    def end_others(self, now: float) -> float:
-        """End the ranks beside one that failed because of another node, which may not tell so soon."""
+    def end_ranks_after_failure(self, now: float) -> float:
+        """End the other ranks here WINDOW seconds after a failure. The failure of another node may be its cause.
+
+        Returns the seconds until then.
+        """
         if not self.table.failures:
             return float("inf")
         self.first_end = self.first_end or now
@@ -301,7 +306,7 @@ class StepSupervisor(Supervisor):
 
 def request(spec: dict[str, Any], command: list[str], environ: Any) -> dict[str, Any]:
     """Return what a launcher would send to the supervisor of this node."""
-    again = {name: environ[name] for name in ("DDPKIT_ATTEMPT",) if name in environ}
+    attempt = {name: environ[name] for name in ("DDPKIT_ATTEMPT",) if name in environ}
     once = {} if spec["preload"] else {"DDPKIT_TAP_ONCE": "1"}
     agent = {"name": spec["agent"], "argv": command, "env": once, "rank": None, "restarts": 0, "cpus": []}
     if not spec["by_node"]:
@@ -312,11 +317,11 @@ def request(spec: dict[str, Any], command: list[str], environ: Any) -> dict[str,
         ranks = list(range(sum(counts[:node]), sum(counts[: node + 1])))
         procs = [agent]
         if spec["preload"]:
-            procs = [{**agent, **each} for each in forked(spec, environ, own_cpus())]
+            procs = [{**agent, **each} for each in procs_to_fork(spec, environ, own_cpus())]
     return {
         "run": spec["run"],
         "workdir": os.getcwd(),
-        "env": again,
+        "env": attempt,
         "ranks": ranks,
         "procs": procs,
         "preload": spec["preload"],
@@ -325,7 +330,7 @@ def request(spec: dict[str, Any], command: list[str], environ: Any) -> dict[str,
     }
 
 
-def forked(spec: dict[str, Any], environ: Any, cpus: list[int]) -> list[dict[str, Any]]:
+def procs_to_fork(spec: dict[str, Any], environ: Any, cpus: list[int]) -> list[dict[str, Any]]:
     """Return the ranks of this node with the variables of a task of their own.
 
     cpus: those of this process, in the order of cores. With `cpus_per_task` each rank gets as many of them. The number
@@ -363,6 +368,7 @@ def forked(spec: dict[str, Any], environ: Any, cpus: list[int]) -> list[dict[str
 
 
 def main(spec_file: str, *command: str) -> None:
+    """Fork the supervisor proper, whose exit status is the task's. This process becomes its guard."""
     hide()
     signal.pthread_sigmask(signal.SIG_BLOCK, (*FROM_ABOVE, signal.SIGCHLD))
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)

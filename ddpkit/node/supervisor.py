@@ -138,6 +138,7 @@ class Supervisor:
     # ---- the loop
 
     def run(self) -> None:
+        """Start the ranks, and turn the loop until nothing of the run is left. Then report the end."""
         self.handle_signals()
         become_subreaper()
         self.launcher.start()
@@ -171,6 +172,7 @@ class Supervisor:
         return timeout
 
     def handle_signals(self) -> None:
+        """Let CHLD and TERM wake the loop. Signals of a terminal are the launcher's to decide about."""
         wakeup, write = os.pipe()
         os.set_blocking(wakeup, False)
         os.set_blocking(write, False)
@@ -188,6 +190,7 @@ class Supervisor:
             self.on_term()
 
     def finish(self) -> None:
+        """Send all that is left to tell, the end last, and wait until the launcher has read it."""
         self.loop.unwatch(self.wakeup)
         self.pipes.close()
         self.output.close()
@@ -276,7 +279,7 @@ def main(folder: str = FOLDER, key: str = "") -> None:
         worker = os.fork()
     except OSError as error:  # the user's limit on processes
         server = CallServer(key=key)
-        launcher = LauncherIO(EventLoop(), 0.0, server.until_request()[1], (server.sent, server.received))
+        launcher = LauncherIO(EventLoop(), 0.0, server.until_request()[1], (server.sent_seal, server.received_seal))
         refuse(launcher, error, "any rank")
         launcher.send(e="end", t=time.time())
         launcher.flush_all(lambda: None)
@@ -285,7 +288,7 @@ def main(folder: str = FOLDER, key: str = "") -> None:
         guard(worker, folder)
     die_with_parent(parent, signal.SIGTERM)
     server = CallServer(key=key)
-    Supervisor(*server.until_request(), (server.sent, server.received)).run()
+    Supervisor(*server.until_request(), (server.sent_seal, server.received_seal)).run()
     if os.getppid() != parent:
         remove(folder)  # which the guard does, unless it was killed
     os._exit(0)  # nothing is left to tidy up, and the launcher waits

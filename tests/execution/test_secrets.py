@@ -119,11 +119,11 @@ def _settings(tmp_path: Path, **env: str | None) -> config.LaunchSettings:
 
 
 def test_the_line_of_what_stays_here_is_bounded(tmp_path: Path) -> None:
-    assert job.left_here(_settings(tmp_path), {"EDITOR": "vi"}) == ""
-    line = job.left_here(_settings(tmp_path, WANDB_API_KEY=None), ENVIRON)
+    assert job.tuning_not_forwarded(_settings(tmp_path), {"EDITOR": "vi"}) == ""
+    line = job.tuning_not_forwarded(_settings(tmp_path, WANDB_API_KEY=None), ENVIRON)
     assert line.startswith("not forwarded to the nodes: HF_HOME, HF_TOKEN, NCCL_DEBUG; to forward them: ")
     assert line.endswith(": --env HF_HOME --env HF_TOKEN --env NCCL_DEBUG")
-    many = job.left_here(_settings(tmp_path), {f"NCCL_{number}": "" for number in range(5000)})
+    many = job.tuning_not_forwarded(_settings(tmp_path), {f"NCCL_{number}": "" for number in range(5000)})
     assert " and 4994 others; " in many
     assert len(many) < 300
 

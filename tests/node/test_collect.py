@@ -103,6 +103,26 @@ def test_a_full_file_system_leaves_out_texts_and_keeps_events(collect: Collect, 
     assert events[-2:] == ["exit", "failed"]
 
 
+# An event alone cannot be written; then there is room, and a line of a rank comes.
+EVENT_FIRST = """\
+import resource
+from ddpkit.node.collect import Output
+
+output, hard = Output(""), resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+output.write([("", {"e": "exit"})])
+resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+output.write([("0 node1", "a line")])
+output.close()
+"""
+
+
+def test_an_event_that_could_not_be_written_comes_after_the_next_line_of_a_rank_too(tmp_path: Path) -> None:
+    with (tmp_path / "out").open("ab") as out:
+        subprocess.run([sys.executable, "-c", EVENT_FIRST], stdout=out, timeout=PATIENCE, check=True)
+    assert 'ddpkit: {"e":"exit"}' in (tmp_path / "out").read_text().splitlines()
+
+
 def test_what_ranks_report_of_themselves_goes_to_a_file_of_its_own(collect: Collect, tmp_path: Path) -> None:
     mark = {"e": "mark", "rank": 0, "name": "import", "t": 3.0}
     assert collect("cat framed", HELLO, mark, marks=str(tmp_path / "marks")).wait(PATIENCE) == 0

@@ -47,7 +47,7 @@ STEP = {
 
 def test_each_rank_has_the_variables_of_a_task_of_its_own() -> None:
     spec = {"ranks": [2, 2, 2], "cpus_per_task": [2, 2, 2]}
-    first, second = step_task.forked(spec, STEP, [0, 4, 1, 5, 2])
+    first, second = step_task.procs_to_fork(spec, STEP, [0, 4, 1, 5, 2])
     assert (first["rank"], second["rank"]) == (2, 3)
     assert (first["cpus"], second["cpus"]) == ([0, 4], [1, 5])
     env = {name: value for name, value in {**STEP, **second["env"]}.items() if value is not None}
@@ -75,7 +75,7 @@ def test_each_rank_has_the_variables_of_a_task_of_its_own() -> None:
 
 def test_nodes_can_have_different_numbers_of_ranks() -> None:
     spec = {"ranks": [1, 3, 1], "cpus_per_task": [0, 2, 0]}
-    ranks = step_task.forked(spec, STEP, [0, 1, 2, 3, 4, 5])
+    ranks = step_task.procs_to_fork(spec, STEP, [0, 1, 2, 3, 4, 5])
     assert [rank["rank"] for rank in ranks] == [1, 2, 3]
     assert [rank["cpus"] for rank in ranks] == [[0, 1], [2, 3], [4, 5]]
     env = ranks[0]["env"]
@@ -84,7 +84,7 @@ def test_nodes_can_have_different_numbers_of_ranks() -> None:
 
 @pytest.mark.parametrize(("each", "cpus"), [(0, [0, 1, 2, 3]), (2, [0, 1, 2])], ids=["not asked for", "too few"])
 def test_ranks_share_the_cpus_of_the_task(each: int, cpus: list[int]) -> None:
-    ranks = step_task.forked({"ranks": [2, 2], "cpus_per_task": [each, each]}, STEP, cpus)
+    ranks = step_task.procs_to_fork({"ranks": [2, 2], "cpus_per_task": [each, each]}, STEP, cpus)
     assert [rank["cpus"] for rank in ranks] == [[], []]
 
 

@@ -317,6 +317,7 @@ def redirects(ports: set[str], root: str = "/") -> int | None:
 
 
 def _redirects(config: bytes) -> bool:
+    """Tell whether a bridge does so, by the list of extended capabilities in its configuration."""
     place = 0x100
     for _ in range(64):  # a defective device may have a loop
         if not 0x100 <= place <= len(config) - 8:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+from collections import namedtuple
 
 from ddpkit.node.kernel import list_names, read_link, read_text
 
@@ -23,6 +24,9 @@ VISIBLE_ELSEWHERE = ("ZE_AFFINITY_MASK", "ASCEND_RT_VISIBLE_DEVICES")  # Intel, 
 _HELD = ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS")
 FIRST_SPACE = "pid:[4026531836]"  # the process namespace of the machine itself (PROC_PID_INIT_INO)
 UNKNOWN = "[N/A]"  # as nvidia-smi prints it
+
+# minor: the number of its device file. node: NUMA node. All are text, empty where it is not known.
+Gpu = namedtuple("Gpu", "minor uuid node model")
 
 
 def read_topology(environ: Mapping[str, str], allowed: set[int], root: str = "/") -> dict[str, Any]:
@@ -61,8 +65,8 @@ def _socket(cpus: set[int], root: str) -> int:
     return -1
 
 
-def list_gpus(root: str = "/") -> list[tuple[str, str, str, str]]:
-    """Minor number, UUID, NUMA node and model of each GPU whose device file is here: NVIDIA's, else AMD's.
+def list_gpus(root: str = "/") -> list[Gpu]:
+    """GPUs whose device file is here: NVIDIA's, else AMD's.
 
     They have the order of the PCI bus, as CUDA has those of one model. A container has the files of its own GPUs alone.
     Empty: not known.
@@ -81,7 +85,7 @@ def has_mig(root: str = "/") -> bool:
     )
 
 
-def _nvidia(root: str) -> list[tuple[str, str, str, str]]:
+def _nvidia(root: str) -> list[Gpu]:
     """Before their first use a machine may lack the files. nvidia-modprobe makes them, and is not in containers."""
     files = [name[6:] for name in list_names(root + "/dev") if re.match(r"nvidia\d+$", name)]
     listed = []
@@ -91,22 +95,22 @@ def _nvidia(root: str) -> list[tuple[str, str, str, str]]:
         fields = [re.search(r"^%s:[ \t]*(\S.*)" % name, text, re.MULTILINE) for name in names]
         minor, uuid, model = [field.group(1).strip() if field else "" for field in fields]
         node = read_text("%s/sys/bus/pci/devices/%s/numa_node" % (root, bus.lower()))
-        listed.append((minor, uuid, node, model))
+        listed.append(Gpu(minor, uuid, node, model))
     if not listed:  # as on WSL
-        return [(minor, "", "", "") for minor in files]
+        return [Gpu(minor, "", "", "") for minor in files]
     if not files:
         return listed if os.path.exists(root + "/usr/bin/nvidia-modprobe") else []
-    if not all(minor for minor, _, _, _ in listed):
-        return [("", "", "", "")] * min(len(listed), len(files))
-    return [gpu for gpu in listed if gpu[0] in files]
+    if not all(gpu.minor for gpu in listed):
+        return [Gpu("", "", "", "")] * min(len(listed), len(files))
+    return [gpu for gpu in listed if gpu.minor in files]
 
 
-def _amd(root: str) -> list[tuple[str, str, str, str]]:
+def _amd(root: str) -> list[Gpu]:
     gpus = []
     for _, properties in kfd_gpus(root):
         device = "renderD" + properties.get("drm_render_minor", "")
         if device == "renderD" or os.path.exists(root + "/dev/dri/" + device):  # an old kernel tells no minor
-            gpus.append(("", "", read_text("%s/sys/class/drm/%s/device/numa_node" % (root, device)), ""))
+            gpus.append(Gpu("", "", read_text("%s/sys/class/drm/%s/device/numa_node" % (root, device)), ""))
     return gpus
 
 
@@ -127,15 +131,15 @@ def visible_entries(text: str) -> list[str]:
     return list(itertools.takewhile(lambda entry: entry not in ("", "-1", "NoDevFiles"), entries))
 
 
-def _visible(gpus: list[tuple[str, str, str, str]], environ: Mapping[str, str]) -> list[str]:
+def _visible(gpus: list[Gpu], environ: Mapping[str, str]) -> list[str]:
     """NUMA nodes of the GPUs that the variables select, in their order; empty: one of them is not known.
 
-    CUDA puts the fastest of several models first, unless CUDA_DEVICE_ORDER says otherwise: an index is then not known.
+    CUDA puts the fastest of several models first, unless CUDA_DEVICE_ORDER says otherwise: then no index is known.
     """
-    mixed = len({gpu[3] for gpu in gpus}) > 1 and environ.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID"
+    mixed = len({gpu.model for gpu in gpus}) > 1 and environ.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID"
     held = next((environ[name] for name in _HELD if environ.get(name)), "")
     if re.match(r"\d+(,\d+)*$", held):  # minor numbers of NVIDIA's; AMD's driver lists the held ones alone
-        gpus = [gpu for gpu in gpus if gpu[0] in ("", *held.split(","))]
+        gpus = [gpu for gpu in gpus if gpu.minor in ("", *held.split(","))]
     for name in VISIBLE:
         if name in environ:
             chosen = []
@@ -145,12 +149,12 @@ def _visible(gpus: list[tuple[str, str, str, str]], environ: Mapping[str, str]) 
                     continue
                 # An older MIG device's name has the GPU's: MIG-GPU-<uuid>/1/0.
                 uuid = entry[4:].partition("/")[0] if entry.startswith("MIG-GPU-") else entry
-                same = [gpu for gpu in gpus if uuid.startswith("GPU-") and gpu[1].startswith(uuid)]
+                same = [gpu for gpu in gpus if uuid.startswith("GPU-") and gpu.uuid.startswith(uuid)]
                 if len(same) != 1:
                     return []
                 chosen.append(same[0])
             gpus, mixed = chosen, False
-    return [] if mixed else [node for _, _, node, _ in gpus]
+    return [] if mixed else [gpu.node for gpu in gpus]
 
 
 def inside() -> bool:

@@ -75,7 +75,7 @@ def gather(
 
 
 class _Asked:
-    """Call in a thread. `late` stands for an answer that does not come."""
+    """A call in a thread. Its answer is `late` where none comes in time."""
 
     def __init__(self, function: Callable[[], Any], late: Any) -> None:
         self._value: Any = late
@@ -150,7 +150,8 @@ def full_disks(places: dict[str, str], mounts: str = "/proc/self/mounts") -> dic
         path = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), escaped)
         if kind not in _LOCAL_DISKS or "ro" in options.split(","):
             continue
-        if not (path.startswith(below) or _is_open_to_all(path)) or _device(path) in known:
+        is_for_ranks = path.startswith(below) or _is_open_to_all(path)
+        if not is_for_ranks or _device(path) in known:
             continue
         room = space(path)
         if room and room["total"] and (not room["free"] or (room["inodes"] and not room["inodes_free"])):

@@ -36,7 +36,7 @@ def _tried(action: Callable[..., Any]) -> Callable[..., list[Any]]:
         try:
             return [action(**args), 0, ""]
         except OSError as error:
-            return [None, error.errno or 5, error.filename or ""]
+            return [None, error.errno or errno.EIO, error.filename or ""]
 
     return tried
 
@@ -59,7 +59,9 @@ def look(workdir: str, log_dir: str, script: str, pythons: list[str], login: boo
         "stale": list(filter(_is_stale, os.environ)),
         "scheduler": bool(shutil.which("sbatch")),
         "workdir": folder,
-        "no_workdir": "" if os.access(folder, os.X_OK) else os.strerror(13 if os.path.exists(folder) else 2),
+        "no_workdir": ""
+        if os.access(folder, os.X_OK)
+        else os.strerror(errno.EACCES if os.path.exists(folder) else errno.ENOENT),
         "log_dir": logs,
         # A job loads programs from there, maybe hours later.
         "strangers": strangers(os.path.join(logs, "run"), [os.path.join(folder, script or "script")]),
@@ -116,7 +118,7 @@ def _make_directories(path: str) -> None:
 def make_folder(path: str) -> None:
     _make_directories(path)
     if not os.access(path, os.W_OK | os.X_OK):
-        raise PermissionError(13, os.strerror(13), path)
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
 
 
 @_tried

@@ -51,7 +51,9 @@ def watch(ranks: dict[str, dict[str, Any]], known: dict[str, list[str]], age: fl
         if any(start.marks for start in starts):
             until = min(until, time.monotonic() + TOGETHER)
         now = time.monotonic()
-        pause = max(min(max((now - began) / 20, LOOK_EVERY[0]), LOOK_EVERY[1]), REST * (time.process_time() - before))
+        shortest, longest = LOOK_EVERY
+        pause = min(max((now - began) / 20, shortest), longest)
+        pause = max(pause, REST * (time.process_time() - before))
         if over or now + pause >= until:
             break
         time.sleep(pause)
@@ -87,9 +89,10 @@ class _Start:
         self._port = 0
         self._busy = 0.0
         self._links: set[str] = set()  # to its sockets, at the last look
-        self._others: set[str] = set()  # those that have no part in the rendezvous
+        self._settled: set[str] = set()  # links of two looks: they have no part in the rendezvous
 
     def look(self, sockets: _Sockets) -> None:
+        """Add the marks that are new. `over`: no more can come."""
         top = read_process(self._process["pid"])
         if self.over or top is None or top.state == "Z":
             self.over = True  # it ended, if it was not through before
@@ -111,6 +114,7 @@ class _Start:
         self.over = self.over or bool({"group", "past"} & self._known)
 
     def _find(self) -> None:
+        """Find the process of the rank that has libraries of torch: the rank's own, or one below it."""
         family = [self._process["pid"]]
         for pid in family:  # it grows meanwhile
             family += sorted(children(pid))
@@ -125,12 +129,13 @@ class _Start:
     def _meets(self, sockets: _Sockets) -> bool:
         """Whether a socket has the port of the rendezvous. Only sockets that are new are looked up."""
         links = {target for target in open_files(self._pid).values() if target.startswith("socket:")}
-        new = links - self._others
-        self._others = links & self._links  # at its first look a socket may have no port yet
+        new = links - self._settled
+        self._settled = links & self._links  # at its first look a socket may have no port yet
         self._links = links
         return bool(new) and self._port in sockets.ports(self._pid, new)
 
     def _look_past(self) -> None:
+        """Look whether the rank is beyond its rendezvous: by threads of its group, or by what it prints or computes."""
         folder = "/proc/%d/task" % self._pid
         if any(read_text("%s/%s/comm" % (folder, task)).strip() in GROUPS for task in list_names(folder)):
             self._mark("group")

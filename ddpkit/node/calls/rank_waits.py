@@ -47,6 +47,7 @@ def sample(
 
 
 def _ask(ranks: dict[str, dict[str, Any]], question: bytes) -> dict[str, tuple[dict[str, Any], str]]:
+    """Ask all ranks at once. Returns by rank what it said by kind, and why there is nothing, as `ask_thread`."""
     answers: dict[str, tuple[dict[str, Any], str]] = {}
     until = time.monotonic() + PATIENCE
 

@@ -64,10 +64,10 @@ def sample(
         for rank, pids in families.items()
     }
     rows = hung if gpus is None else gpus.answer(until)
-    pids = None if users is None else users.answer(until)
+    apps = None if users is None else users.answer(until)
     asked = max((each.took for each in (gpus, users) if each is not None), default=0.0)
     if rows is None or "No devices" in rows:
-        rows, pids = sample_amd_gpus() or (rows, pids)
+        rows, apps = sample_amd_gpus() or (rows, apps)
     return {
         "host": host_name(),
         "t": now,
@@ -78,7 +78,7 @@ def sample(
         "looks": looks,
         "ranks": shown,
         "gpus": rows,
-        "apps": _apps(pids, families, table) if isinstance(pids, list) else pids,
+        "apps": _apps(apps, families, table) if isinstance(apps, list) else apps,
         "asked": asked,  # seconds for which nvidia-smi held the driver
     }
 

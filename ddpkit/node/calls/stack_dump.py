@@ -55,34 +55,33 @@ def collect(
 ) -> dict[str, Any]:
     """Everything about these ranks ({rank: {"pid"}}) of this machine, in `limit` seconds, the stacks in LIMIT.
 
+    Each rank and NCCL RAS are asked in threads of their own: one that does not answer in time leaves a gap.
+
     asks: ranks whose hosts ask NCCL RAS; None: all do.
     """
     began = time.monotonic()
-    until = began + min(limit, LIMIT)
+    until, end = began + min(limit, LIMIT), began + min(limit, RAS_LIMIT)
     table = processes()
     look = Look()
     facts: dict[str, Any] = {}
     asked = []
     for rank, process in ranks.items():
-        one = _Asked(process["pid"])
+        one = _AskedRank(process["pid"])
         facts[rank] = one.facts
-        thread = threading.Thread(target=one.ask, args=(until,), daemon=True)
-        thread.start()
-        asked.append(thread)
+        asked.append(threading.Thread(target=one.ask, args=(until,), daemon=True))
     ras: list[Any] = []
-    if asks is None or any(str(rank) in ranks for rank in asks):
-        end = began + min(limit, RAS_LIMIT)
-        thread = threading.Thread(target=lambda: ras.append(_ras(ranks, end)), daemon=True)
+    asking_ras = threading.Thread(target=lambda: ras.append(_ras(ranks, end)), daemon=True)
+    asks_ras = asks is None or any(str(rank) in ranks for rank in asks)
+    for thread in [*asked, *([asking_ras] if asks_ras else [])]:
         thread.start()
-        asked.append(thread)
-    for thread in asked[: len(ranks)]:
+    for thread in asked:
         thread.join(max(0.0, until + 0.5 - time.monotonic()))
     now = time.time()
     since = min((table[each["pid"]].started for each in ranks.values() if each["pid"] in table), default=0.0)
     hung = hung_smi(table)
-    hardware = look.finish(began + min(limit, RAS_LIMIT) - 0.5, since, gpus=not hung and not moves(facts, now))
-    for thread in asked[len(ranks) :]:
-        thread.join(max(0.0, began + min(limit, RAS_LIMIT) + 0.5 - time.monotonic()))
+    hardware = look.finish(end - 0.5, since, gpus=not hung and not moves(facts, now))
+    if asks_ras:
+        asking_ras.join(max(0.0, end + 0.5 - time.monotonic()))
     return {
         "host": host_name(),
         "t": now,
@@ -101,21 +100,23 @@ def moves(facts: Mapping[str, Mapping[str, Any]], now: float) -> bool:
 def ending(ranks: dict[str, dict[str, Any]], only: list[int], limit: float = LIMIT) -> list[int]:
     """Those of the ranks `only` whose Python has left the script: an exception ended it, and its teardown takes long.
 
-    A rank whose main thread runs is not disturbed: it is none of them, or will have ended soon.
+    A rank whose main thread runs is not asked, and not returned: it is still in its script, or will have ended soon.
     """
     until = time.monotonic() + limit - 0.5
     return [rank for rank in only if str(rank) in ranks and _is_ending(ranks[str(rank)]["pid"], until)]
 
 
 def _is_ending(pid: int, until: float) -> bool:
-    held = _memory([pid, *below(pid, processes())]) if sys.platform == "linux" else None
-    if held is None:
+    """Tell whether Python has left the script of a rank. The rank is asked only where its main thread stands still."""
+    found = _find_answer_file([pid, *below(pid, processes())]) if sys.platform == "linux" else None
+    if found is None:
         return False
-    if not caught(held[0], held[2]):
+    python, _, number = found
+    if not caught(python, number):
         return True  # Python has ended, and C++ has not
-    if not _blocked(held[0]):
+    if not _blocked(python):
         return False
-    one = _Asked(pid)
+    one = _AskedRank(pid)
     one.ask(until)
     threads = one.facts["threads"]
     if not threads:
@@ -137,7 +138,7 @@ def _blocked(pid: int) -> bool:
     return bool(before) and activity() == before
 
 
-class _Asked:
+class _AskedRank:
     """One rank, while it is asked."""
 
     def __init__(self, pid: int) -> None:
@@ -145,6 +146,7 @@ class _Asked:
         self.facts: dict[str, Any] = {"pid": pid, "state": "", "threads": None, "how": "", "why": "", "fr": None}
 
     def ask(self, until: float) -> None:
+        """Fill `facts`: from /proc, from the process itself, else from py-spy."""
         facts = self.facts
         if sys.platform != "linux":
             facts["why"] = "stacks are available only on Linux (here: sudo py-spy dump --pid %d)" % self.pid
@@ -154,21 +156,24 @@ class _Asked:
             if not facts["state"] or facts["state"] in "ZX":
                 facts["why"] = "it has ended"
                 return
-            held = _memory([self.pid, *below(self.pid, processes())])
+            found = _find_answer_file([self.pid, *below(self.pid, processes())])
             if facts["state"] in "Tt":
                 facts["why"] = "it is stopped" if facts["state"] == "T" else "a debugger has stopped it"
-            elif held is None:
+            elif found is None:
                 facts["why"] = "it is not a Python process with ddpkit's hook (DDPKIT_DUMP=0, -I, -E, another program)"
             else:
-                facts["switches"] = switches(held[0])
-                self.listen(*held, until=until)
+                facts["switches"] = switches(found[0])
+                self.listen(*found, until=until)
             if facts["threads"] is None:
                 self.spy(until)
         except Exception as problem:
             facts["why"] = "%s: %s" % (type(problem).__name__, problem)
 
     def listen(self, pid: int, path: str, number: int, *, until: float) -> None:
-        """Ask the process itself. What it says comes in its file in memory."""
+        """Ask the process itself, whose answer comes in its file in memory: its own thread first, if it has one.
+
+        faulthandler is asked where there is no such thread, or where the thread has not begun after PATIENCE.
+        """
         self.facts["pid"] = pid
         with open(path, "r+b", buffering=0) as file:
             if not _locked(file, until):
@@ -179,23 +184,23 @@ class _Asked:
             if thread is None and not _observed(pid):
                 self.facts["fr"] = {"entries": [], "total": 0, "status": {}, "off": NOT_OBSERVED}
             began = time.monotonic()
-            asked_c = thread is None or not send(pid, thread, number)
-            if asked_c and not self.ask_c(pid, path, number):
+            faulthandler_asked = thread is None or not send(pid, thread, number)
+            if faulthandler_asked and not self.ask_faulthandler(pid, path, number):
                 return
-            data, size_since, done = b"", began, False
+            data, grew_at, done = b"", began, False
             while time.monotonic() < until:
                 time.sleep(LOOK_AGAIN)
                 now = time.monotonic()
                 new = _content(file)
                 if len(new) != len(data):
-                    data, size_since = new, now
+                    data, grew_at = new, now
                 done = b'{"ddpkit": "end"' in data and data.endswith(b"\n")
-                still = data and now - size_since > STILL
-                if done or (thread is None and still and asked_c):
+                still = data and now - grew_at > STILL  # faulthandler tells no end
+                if done or (thread is None and still):
                     break
-                if not asked_c and now - began > PATIENCE and not data:
-                    asked_c = True
-                    if not self.ask_c(pid, path, number):
+                if not faulthandler_asked and now - began > PATIENCE and not data:
+                    faulthandler_asked = True
+                    if not self.ask_faulthandler(pid, path, number):
                         break
                 if thread is None and now - began > 2 * PATIENCE:
                     break
@@ -203,7 +208,7 @@ class _Asked:
             if not data and not self.facts["why"]:
                 self.facts["why"] = "it did not answer"
 
-    def ask_c(self, pid: int, path: str, number: int) -> bool:
+    def ask_faulthandler(self, pid: int, path: str, number: int) -> bool:
         """Send the signal to the main thread. Never where it is not waited for: it would end the process."""
         if not caught(pid, number) or not os.path.exists(path):
             self.facts["why"] = "it has replaced the handler of ddpkit's signal"
@@ -211,6 +216,7 @@ class _Asked:
         return send(pid, pid, number)
 
     def read(self, text: str) -> None:
+        """Take the answer: lines of the rank's thread, by their kinds, and the stacks that faulthandler wrote."""
         rest = []
         for line in text.split("\n"):
             if line.startswith('{"ddpkit": '):
@@ -232,6 +238,7 @@ class _Asked:
             self.facts["how"] = "faulthandler" if self.facts["threads"] else ""
 
     def spy(self, until: float) -> None:
+        """Look with py-spy, where it is installed. What it could not do is added to `why`."""
         program = py_spy(self.pid)
         if program is None:
             if self.facts["state"] in "Tt":
@@ -282,18 +289,18 @@ def switches(pid: int) -> int | None:
     return int(words[1]) if words else None
 
 
-def _memory(pids: list[int]) -> tuple[int, str, int] | None:
-    """The first of these processes that has a file of `rank_hook.py` in its own name: (process, path, signal)."""
+def _find_answer_file(pids: list[int]) -> tuple[int, str, int] | None:
+    """The first of these processes that has a file of `rank_hook.py` in its own name: process, path, signal."""
     for pid in pids:
         for fd, target in sorted(open_files(pid).items(), reverse=True):
             match = MEMORY.match(target)
             # In a process namespace of its own it has another number there; then it is the only one that says so.
-            if match and (int(match[1]) == pid or int(match[1]) in _inner(pid)):
+            if match and (int(match[1]) == pid or int(match[1]) in _namespace_numbers(pid)):
                 return pid, "/proc/%d/fd/%d" % (pid, fd), int(match[2])
     return None
 
 
-def _inner(pid: int) -> list[int]:
+def _namespace_numbers(pid: int) -> list[int]:
     """The numbers of a process in the process namespaces that it is in."""
     words = re.search(r"^NSpid:\s*(.*)$", read_text("/proc/%d/status" % pid), re.MULTILINE)
     return [int(word) for word in words[1].split()] if words else []
@@ -318,16 +325,17 @@ def ask_thread(pid: int, question: bytes, until: float) -> tuple[dict[str, Any],
 
     Returns what it said by its kind, and why there is nothing.
     """
-    held = _memory([pid, *below(pid, processes())]) if sys.platform == "linux" else None
-    thread = answering(held[0]) if held else None
-    if held is None or thread is None:
-        return {}, "it has no process group of torch yet" if held and _observed(held[0]) else "not observed"
-    with open(held[1], "r+b", buffering=0) as file:
+    found = _find_answer_file([pid, *below(pid, processes())]) if sys.platform == "linux" else None
+    python, path, number = found or (0, "", 0)
+    thread = answering(python) if found else None
+    if thread is None:
+        return {}, "it has no process group of torch yet" if found and _observed(python) else "not observed"
+    with open(path, "r+b", buffering=0) as file:
         if not _locked(file, until):
             return {}, "another request to it is in progress"
         file.truncate(0)
         file.write(question + b"\n")
-        if not send(held[0], thread, held[2]):
+        if not send(python, thread, number):
             return {}, "it has ended"
         while time.monotonic() < until:
             time.sleep(LOOK_AGAIN / 2)
@@ -356,7 +364,7 @@ def send(pid: int, task: int, number: int) -> bool:
 
 
 def _locked(file: Any, until: float) -> bool:
-    """One asks at a time: the file is one."""
+    """Lock the file of an answer, for one question at a time. False: others ask, and too little time would be left."""
     import fcntl
 
     while True:
@@ -463,6 +471,7 @@ def _reply(connection: socket.socket, command: bytes) -> bytes:
 
 
 def _received(connection: socket.socket, until: float) -> bytes:
+    """Read until the end, or until the time is over, which is said at the end of the text."""
     text = b""
     while time.monotonic() < until:
         connection.settimeout(max(0.1, until - time.monotonic()))
@@ -548,6 +557,7 @@ def _entry(entry: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, Any]:
 
 
 def _groups(recorded: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Reduce the collectives of each group: the form is in `reduced`."""
     entries: dict[str, list[Mapping[str, Any]]] = {}
     for entry in recorded:
         if not entry.get("is_p2p"):

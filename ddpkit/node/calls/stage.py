@@ -139,8 +139,8 @@ def hold(copies: list[str], inherited: bool = False) -> None:
 # ---- looking
 
 
-def look(content: dict[str, Any], came: str = "") -> dict[str, Any]:
-    """Look for a copy, and hold it; else lock its name, and make room. `came`: its archive, which stays.
+def look(content: dict[str, Any], sent: str = "") -> dict[str, Any]:
+    """Look for a copy, and hold it; else lock its name, and make room. `sent`: the name of its archive, which stays.
 
     Returns `problem` and `fix`, or `state`: present, busy (another launch makes it) or absent, with the path for an
     `archive`, and `kept`: number, bytes and some paths of files that are not ddpkit's, in old copies. Where there is a
@@ -155,7 +155,7 @@ def look(content: dict[str, Any], came: str = "") -> dict[str, Any]:
         if state == "present":
             os.utime(os.path.join(root, name, COMPLETE))
         elif state == "absent":
-            problem = _make_room(content, came, kept)
+            problem = _make_room(content, sent, kept)
     except OSError as error:
         other = error.filename if error.filename != root else ""
         problem = "cannot stage in %s: %s%s" % (root, _reason(error), other and ": %s" % other)
@@ -218,14 +218,14 @@ def _check_above(above: str) -> None:
 
 
 def _take(root: str, name: str) -> str:
-    """Hold a complete copy, or lock the name of one that is to be made."""
+    """Hold a complete copy, or lock the name of one that is to be made. Returns present, absent, or busy (neither)."""
     for exclusive, state in ((False, "present"), (True, "absent")):
         try:
             fd = lock(root, name, exclusive)
         except BlockingIOError:
             return "busy"
-        # What was complete before the lock may have been removed since, or made.
-        if is_complete(os.path.join(root, name)) != exclusive:
+        # Asked under the lock: before it, the copy may have been made, or removed.
+        if is_complete(os.path.join(root, name)) == (state == "present"):
             _locks[name] = fd
             return state
         release(name)
@@ -250,10 +250,10 @@ def _clear(place: str, fd: int) -> None:
     remove_directory(place, COPY)
 
 
-def _sweep(root: str, name: str, came: str, kept: dict[str, Any]) -> None:
+def _sweep(root: str, name: str, sent: str, kept: dict[str, Any]) -> None:
     """Remove what dead launches have left, and old copies that nobody uses. `name`: of this launch, which locked it.
 
-    `kept`: see `look`.
+    `sent`, `kept`: see `look`. Of the newest complete copies of a kind KEPT stay, that of this launch included.
     """
     entries = os.listdir(root)
     complete = [each for each in entries if re.fullmatch(NAME, each) and is_complete(os.path.join(root, each))]
@@ -265,7 +265,7 @@ def _sweep(root: str, name: str, came: str, kept: dict[str, Any]) -> None:
     began = {each.partition(".")[0] for each in entries if _OURS.fullmatch(each)}
     for each in sorted(began - {*complete, name}):
         _remove(root, each, entries, kept)
-    _remove_parts(root, name, [each for each in entries if each != came])
+    _remove_parts(root, name, [each for each in entries if each != sent])
 
 
 def _remove(root: str, name: str, entries: list[str], kept: dict[str, Any]) -> None:
@@ -278,11 +278,11 @@ def _remove(root: str, name: str, entries: list[str], kept: dict[str, Any]) -> N
     if fd == NO_LOCK:
         return
     try:
-        others = _others(place) if is_complete(place) else {}
-        if others:
-            kept["files"] += len(others)
-            kept["bytes"] += sum(others.values())
-            kept["paths"] = [*kept["paths"], *(os.path.join(place, each) for each in sorted(others))][:NAMED]
+        written = _files_of_scripts(place) if is_complete(place) else {}
+        if written:
+            kept["files"] += len(written)
+            kept["bytes"] += sum(written.values())
+            kept["paths"] = [*kept["paths"], *(os.path.join(place, each) for each in sorted(written))][:NAMED]
             return
         if os.path.lexists(place):
             remove_directory(place, COPY)
@@ -309,13 +309,13 @@ def _raise(error: OSError) -> None:
     raise error
 
 
-def _others(place: str) -> dict[str, int]:
+def _files_of_scripts(place: str) -> dict[str, int]:
     """Return the files in a complete copy that were not unpacked, or changed since, with sizes. Raises OSError."""
     with open(os.path.join(place, COMPLETE)) as file:
         try:
             unpacked = dict(json.loads(file.read(LIST_LIMIT)))
         except (ValueError, TypeError):
-            unpacked = {}  # nobody knows
+            unpacked = {}  # the list is damaged: every file counts
     return {name: each[0] for name, each in _listed(place).items() if unpacked.get(name) != each}
 
 
@@ -333,14 +333,14 @@ def _remove_parts(root: str, name: str, entries: list[str]) -> None:
     remove_files(root, ROOT, is_archive)
 
 
-def _make_room(content: dict[str, Any], came: str, kept: dict[str, Any]) -> str:
-    """Remove what is left of this copy, and others that nobody uses. Returns why the disk cannot take it; else nothing.
+def _make_room(content: dict[str, Any], sent: str, kept: dict[str, Any]) -> str:
+    """Remove what is left of this copy, and copies that nobody uses. Returns why the disk cannot take it; else nothing.
 
     Raises OSError.
     """
     root, name = content["root"], content["name"]
     _clear(os.path.join(root, name), _locks[name])
-    _sweep(root, name, came, kept)
+    _sweep(root, name, sent, kept)
     size, files = content["needs"]
     space = os.statvfs(root)
     free = space.f_bavail * space.f_frsize
@@ -457,8 +457,9 @@ def extract(file: BinaryIO, place: str, limits: list[int], links: dict[str, str]
 
 
 def _extract_one(archive: tarfile.TarFile, member: tarfile.TarInfo, top: int, parts: list[str]) -> None:
+    """Unpack a directory, a file, or a second name of a file. Raises HostileArchiveError for anything else."""
     if member.isdir():
-        os.close(_folder(top, parts))
+        os.close(_enter_or_make(top, parts))
     elif member.islnk():
         _hard_link(top, _parts(member.linkname), parts)
     elif member.isreg():
@@ -481,6 +482,7 @@ def _extract_one(archive: tarfile.TarFile, member: tarfile.TarInfo, top: int, pa
 
 
 def _parts(name: str) -> list[str]:
+    """Return the names in a path of the archive. Raises HostileArchiveError for one that it must not have."""
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith("/") or ".." in parts or "\0" in name:
         raise HostileArchiveError("the path %r leads out of it" % name)
@@ -501,7 +503,7 @@ def _hard_link(top: int, source: list[str], parts: list[str]) -> None:
     """Give a file that was unpacked before another name."""
     if not source or not parts:
         raise HostileArchiveError("a link without a name")
-    folder = _folder(top, source[:-1])
+    folder = _enter_or_make(top, source[:-1])
     try:
         if not stat.S_ISREG(os.lstat(source[-1], dir_fd=folder).st_mode):
             raise HostileArchiveError("a link to %s" % "/".join(source))
@@ -517,14 +519,14 @@ def _hard_link(top: int, source: list[str], parts: list[str]) -> None:
 
 
 def _in_folder(top: int, parts: list[str], action: Any) -> None:
-    folder = _folder(top, parts[:-1])
+    folder = _enter_or_make(top, parts[:-1])
     try:
         action(folder, parts[-1])
     finally:
         os.close(folder)
 
 
-def _folder(top: int, parts: list[str]) -> int:
+def _enter_or_make(top: int, parts: list[str]) -> int:
     """Return a descriptor of a directory in the copy, made where it is missing. No link is followed."""
     folder = os.dup(top)
     for part in parts:
@@ -558,7 +560,7 @@ def main(folder: str, *words: str) -> int:
         try:
             hold(list(words[1:end]), inherited=True)
         except OSError as error:
-            return _tell(host, {"problem": "%s: %s" % (error.strerror, error.filename), "fix": "launch again"})
+            return _refuse(host, {"problem": "%s: %s" % (error.strerror, error.filename), "fix": "launch again"})
         os.execvp(words[end + 1], list(words[end + 1 :]))
     with open(os.path.join(folder, "contents.json")) as file:
         contents = json.load(file)
@@ -567,7 +569,7 @@ def main(folder: str, *words: str) -> int:
         began = time.time()
         done = _check(content) if words[0] == "look" else _bring(content, words[1])
         if done["problem"]:
-            return _tell(host, done)
+            return _refuse(host, done)
         if done["kept"]["files"]:
             kept = (host, done["kept"]["files"], done["kept"]["paths"][0])
             sys.stderr.write(
@@ -585,7 +587,7 @@ def main(folder: str, *words: str) -> int:
     return 0
 
 
-def _check(content: dict[str, Any], came: str = "") -> dict[str, Any]:
+def _check(content: dict[str, Any], sent: str = "") -> dict[str, Any]:
     """Look for a copy on this node, whose Python and machine have to fit."""
     if content["python"] and content["python"] != list(sys.version_info[:2]):
         what = "%s is Python %d.%d, and %s requires %d.%d"
@@ -594,7 +596,7 @@ def _check(content: dict[str, Any], came: str = "") -> dict[str, Any]:
     if content["machine"] not in ("", os.uname().machine):
         what = "its architecture is %s, and %s requires %s"
         return {"problem": what % (os.uname().machine, content["source"], content["machine"]), "fix": "add --stage"}
-    return look(content, came)
+    return look(content, sent)
 
 
 def _bring(content: dict[str, Any], suffix: str) -> dict[str, Any]:
@@ -612,14 +614,14 @@ def _bring(content: dict[str, Any], suffix: str) -> dict[str, Any]:
         if status["state"] == "busy":
             return {"problem": "another launch has copied %s for %d s" % (name, PATIENCE), "fix": status["fix"]}
         path = os.path.join(root, here)
-        came = os.path.exists(path) and os.path.getsize(path) == os.path.getsize(content["archive"])
-        done = unpack(content, path if came else content["archive"])
+        is_whole = os.path.exists(path) and os.path.getsize(path) == os.path.getsize(content["archive"])
+        done = unpack(content, path if is_whole else content["archive"])
         return {**done, "state": "absent", "kept": status["kept"]}
     finally:
         if is_owned(root, ROOT):
             remove_files(root, ROOT, lambda each: each == here)
 
 
-def _tell(host: str, done: dict[str, Any]) -> int:
+def _refuse(host: str, done: dict[str, Any]) -> int:
     sys.stderr.write("ddpkit: error: %s: %s\nhint: %s\n" % (host, done["problem"], done["fix"]))
     return 123

@@ -92,7 +92,7 @@ def check(target: str, nonce: str, stamp: list[int], packed: str, overwrite: boo
     answer.update(differs=[], kinds=[], foreign=[], written=[], todo=True)
     if target.startswith("~") and os.path.expanduser(target) == target:
         return {**answer, "problem": "%s: user not found" % target}
-    if _sees(path, nonce, stamp):
+    if _is_launchers_own(path, nonce, stamp):
         return {**answer, "same": True}
     refused = refuse_directory(path)
     if refused:
@@ -110,10 +110,11 @@ def check(target: str, nonce: str, stamp: list[int], packed: str, overwrite: boo
     signal.signal(signal.SIGIO, signal.SIG_IGN)  # for `_is_written`
     _compare(entries, path, overwrite, answer)
     answer["todo"] = not os.path.isdir(path) or any(each in TODO for each in _state["verdicts"].values())
-    return {**answer, **_room(path, sum(entries[index][3] + BLOCK for index in answer["needs"]))}
+    return {**answer, **_why_no_room(path, sum(entries[index][3] + BLOCK for index in answer["needs"]))}
 
 
-def _sees(path: str, nonce: str, stamp: list[int]) -> bool:
+def _is_launchers_own(path: str, nonce: str, stamp: list[int]) -> bool:
+    """Tell whether this directory is the launcher's, on a disk that both see. `nonce`, `stamp`: as in `check`."""
     if nonce:
         return os.path.lexists(os.path.join(path, nonce))
     try:
@@ -124,10 +125,14 @@ def _sees(path: str, nonce: str, stamp: list[int]) -> bool:
 
 
 def _compare(entries: list[list[Any]], path: str, overwrite: bool, answer: dict[str, Any]) -> None:
-    """Judge all entries, in the order of their names: a directory comes before what is in it."""
-    blocked = replaced = ""  # what is in a directory that cannot be one is not looked at
+    """Judge all entries, in the order of their names: a directory comes before what is in it.
+
+    What was seen and the verdicts go into `_state`, files to send and conflicts into `answer`.
+    """
+    # Names with a slash. Below a directory in conflict nothing is looked at; below one in place of a file nothing is.
+    blocked = replaced = ""
     for index, entry in enumerate(entries):
-        name = entry[0]
+        name, kind, *_ = entry
         if blocked and name.startswith(blocked):
             continue
         place = os.path.join(path, name)
@@ -137,22 +142,22 @@ def _compare(entries: list[list[Any]], path: str, overwrite: bool, answer: dict[
             seen = None
         content = os.readlink(place) if seen and stat.S_ISLNK(seen.st_mode) else ""
         verdict = judge(entry, seen, content, overwrite)
-        if verdict == "differs" and entry[1] == "file" and seen and seen.st_size in _sizes(entry):
+        if verdict == "differs" and kind == "file" and seen and seen.st_size in _sizes(entry):
             content = _digest(place)
             verdict = judge(entry, seen, content, overwrite)
-        if verdict == "replace" and entry[1] == "file" and seen and stat.S_ISREG(seen.st_mode) and _is_written(place):
+        if verdict == "replace" and kind == "file" and seen and stat.S_ISREG(seen.st_mode) and _is_written(place):
             verdict = "written"
         _state["seen"][index], _state["verdicts"][index] = seen, verdict
-        if entry[1] == "file" and verdict in ("make", "replace"):
+        if kind == "file" and verdict in ("make", "replace"):
             answer["needs"].append(index)
         elif verdict == "differs":
-            answer["differs"].append([index, content if entry[1] == "file" else ""])
+            answer["differs"].append([index, content if kind == "file" else ""])
         elif verdict == "kind":
             assert seen is not None
             answer["kinds"].append([index, KINDS.get(stat.S_IFMT(seen.st_mode), "device")])
         elif verdict in ("foreign", "written"):
             answer[verdict].append(index)
-        if entry[1] == "directory" and verdict != "same":
+        if kind == "directory" and verdict != "same":
             blocked = name + "/" if verdict in ("kind", "foreign") else blocked
             replaced = name + "/" if verdict == "replace" else replaced
 
@@ -175,9 +180,10 @@ def judge(entry: list[Any], seen: os.stat_result | None, content: str, overwrite
         return "same"
     if kind != there and (there not in ("file", "link") or not overwrite):
         return "kind"
+    same_file = size == seen.st_size and is_time(seen.st_mtime_ns, when)
     if kind != there:
         verdict = "replace"
-    elif content == target if kind == "link" else size == seen.st_size and is_time(seen.st_mtime_ns, when):
+    elif content == target if kind == "link" else same_file:
         verdict = "mode" if kind == "file" and bool(mode & 0o100) != bool(seen.st_mode & 0o100) else "same"
     else:
         ours = overwrite or any(_is_version(each, kind, seen, content) for each in versions)
@@ -226,8 +232,8 @@ def _is_written(path: str) -> bool:
     return False
 
 
-def _room(path: str, needed: int) -> dict[str, str]:
-    """Say why nothing can be written to a directory, or to the one above it that exists."""
+def _why_no_room(path: str, needed: int) -> dict[str, str]:
+    """Say as `problem` why so many bytes cannot be written to a directory, or the one above it that exists; else {}."""
     while not os.path.isdir(path):
         path = os.path.dirname(path)
     if not os.access(path, os.W_OK | os.X_OK):
@@ -343,6 +349,7 @@ class _Applied:
             os.close(folder)
 
     def _file(self, entry: list[Any], folder: int, last: str, seen: os.stat_result | None) -> None:
+        """Move a file that arrived as it was listed, with the mode and owner of the file that it replaces."""
         name, _, mode, size, when, _, _ = entry
         try:
             source = _enter(self._draft, os.path.join("files", os.path.dirname(name)))
@@ -364,10 +371,10 @@ class _Applied:
             os.close(source)
 
     def _place(self, source: int, name: str, folder: int, last: str, seen: os.stat_result | None) -> None:
+        """Put a file or link of the draft over exactly what was seen; onto another disk as a copy beside it first."""
         if os.fstat(source).st_dev == os.fstat(folder).st_dev or name != last:
             place_file(source, name, folder, last, seen)
             return
-        # Another disk is mounted in the directory.
         draft = ".ddpkit-sync-" + os.urandom(8).hex()
         came = os.stat(name, dir_fd=source)
         reading = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=source)

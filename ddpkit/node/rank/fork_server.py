@@ -163,6 +163,7 @@ def main(leave_path: Callable[[str], None], register: Callable[..., None]) -> No
 
 
 def _main(leave_path: Callable[[str], None], register: Callable[..., None]) -> None:
+    """Import, then fork. Returns in each rank; the first process waits for them in `_wait`, and never returns."""
     times = [("python", time.time())]
     with open(os.environ.pop("DDPKIT_PRELOAD")) as file:
         spec = {**json.load(file), "began": times[0][1]}

@@ -95,7 +95,7 @@ class Holder:
         return self._changed_variable(env) or self._changed_file()
 
     def known_torch(self, python: str, env: Mapping[str, str]) -> dict[str, Any] | None:
-        """Which torch a fork has; None: it is none of this Python, or one of its own would have to say."""
+        """Which torch a rank of this Python has as a fork of the hold; None: no torch, or no fork."""
         torch = sys.modules.get("torch")
         usual = {name: self.environ[name] for name in USUAL if name in self.environ and name not in env}
         if torch is None or self.why_cold([python, "-c", ""], {**env, **usual}):
@@ -205,7 +205,7 @@ class Holder:
         except BaseException as error:
             _write(2, "ddpkit: %s: %s" % (type(error).__name__, error))
             os._exit(1)
-        # Here no frame of the supervisor is left: an object of it that lived on would close a number of the script's.
+        # No frame of the supervisor is left here. Its objects would close descriptors later, also under other owners.
         return Program(self, argv, env)
 
     def _compile(self, text: str, name: str, mode: str) -> Any:
@@ -250,11 +250,12 @@ class Program:
             raise
         except BaseException as error:
             ended = error
-        if ended is not None:  # here, where it is no more the context of what a hook raises
+        if ended is not None:  # outside of `except`: there it would be the context of what a hook raises
             _report(ended)
             raise ended
 
     def _run(self) -> None:
+        """Run the command line in a new `__main__`, as Python runs a script, `-m MODULE` or `-c CODE`."""
         words = self._argv[1:]
         while words[0] == "-u":
             words.pop(0)

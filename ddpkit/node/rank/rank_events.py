@@ -39,7 +39,10 @@ PACE = ((5.0, 0.25), (60.0, 1.0), (float("inf"), 5.0))
 def start(
     tell: Callable[..., None], mark: Callable[[str], None], rank: str, wanted: dict[str, Any], parts: Sequence[str]
 ) -> None:
-    """Begin: torch is about to be imported, or was before this process was forked."""
+    """Begin: torch is about to be imported, or was before this process was forked.
+
+    wanted: gets what is called with a module after its import, as in `rank_observe._when_imported`.
+    """
     if "torch" not in sys.modules:
         mark("import")
     if "start" in parts:
@@ -138,6 +141,7 @@ class Steps:
 
     def __init__(self, tell: Callable[..., None], rank: str) -> None:
         self.tell, self.rank = tell, rank
+        # time.perf_counter() of the first step, the last one, the newest gradient, and the next report
         self.first = self.last = self.ready = self.due = 0.0
         self.clear()
 
@@ -181,6 +185,7 @@ class Steps:
         module.register_optimizer_step_post_hook(after_step)
 
     def begin(self, now: float) -> None:
+        """Take the first step: report it, and have the last steps reported at the end, also at that by `os._exit`."""
         import atexit
         import os
 

@@ -32,7 +32,7 @@ def register(bundle: str, times: "Sequence[tuple[str, float]]" = ()) -> None:
     times: marks of the interpreter from which this process was forked.
     """
     try:
-        asked = _register_stacks()
+        asked = _register_stacks()  # where the rank answers, and to which signal
         if "DDPKIT_OBSERVE" in os.environ:
             load(bundle, "rank_observe").start(bundle, times, asked)
     except Exception:
@@ -53,7 +53,7 @@ def _register_stacks() -> "tuple[int, int] | None":
     # Opened a second time: what is written stands at the end, whoever emptied the file before.
     fd = os.open("/proc/self/fd/%d" % first, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
     os.close(first)
-    fd = _moved(fd)
+    fd = _at_high_number(fd)
     faulthandler.register(number, file=fd, all_threads=True, chain=False)
     for name in set(sys.modules) - known:
         del sys.modules[name]
@@ -83,7 +83,7 @@ def _forget(bundle: str, *more: str) -> None:
     getattr(sys.modules.get("zipimport"), "_zip_directory_cache", {}).pop(bundle, None)
 
 
-def _moved(fd: int) -> int:
+def _at_high_number(fd: int) -> int:
     """The descriptor under a high number, but no higher than what makes the kernel enlarge its table much."""
     number = min(os.sysconf("SC_OPEN_MAX"), 1024) - 3
     while number > 200:

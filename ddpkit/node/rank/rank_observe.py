@@ -94,7 +94,7 @@ def _teller(folder: str) -> Callable[..., None]:
 
 
 def _with_group(begins: Callable[[], None], asked: tuple[int, int] | None) -> Callable[[Any], None]:
-    """Return what is called with each default process group that torch has; None: it ends."""
+    """Return a function for each new default process group of torch; with None: the group ends."""
     pid = os.getpid()
 
     def changed(group: Any) -> None:
@@ -107,7 +107,7 @@ def _with_group(begins: Callable[[], None], asked: tuple[int, int] | None) -> Ca
 
 
 def _record(torch: Any) -> None:
-    """Give the size of the Flight Recorder the name that torch before 2.8 reads. Later ones warn of it."""
+    """Give the size of the Flight Recorder the name that torch before 2.8 reads. Later versions warn of that name."""
     size = os.environ.get(RECORDER[0])
     if size and [int(part) for part in torch.__version__.split(".")[:2]] < [2, 8]:
         os.environ.setdefault(RECORDER[1], size)

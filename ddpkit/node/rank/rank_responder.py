@@ -66,6 +66,7 @@ def _name(task: str) -> str:
 
 
 def _run(fd: int, number: int, pid: int, main: int, name: str) -> None:
+    """Wait for questions, and answer them, until this is a fork or the file is another one."""
     try:
         _signal.pthread_sigmask(_signal.SIG_BLOCK, [number])
         # The name says to which thread the signal may be sent: from here on it does no harm.
@@ -137,6 +138,7 @@ class Watch:
         self._places: dict[tuple[Any, Any], list[int]] = {}
 
     def look(self) -> None:
+        """Count one look at the main thread, in its part of the time."""
         part = int((time.monotonic() - self._clock) / self._span * PARTS)
         self.over = part >= PARTS
         frame = sys._current_frames().get(self._main)
@@ -148,6 +150,7 @@ class Watch:
             self._places.setdefault(place, [0] * PARTS)[part] += 1
 
     def result(self) -> dict[str, Any]:
+        """End the watch, and return what it saw, with the collectives that began meanwhile."""
         self.over = True
         record = _flight_recorder(COLLECTIVES)
         since = self._began * 1e9

@@ -96,26 +96,26 @@ def wait_and_pass_on(pid: int) -> None:
     """Wait for the end of the rank. Send it what torchrun sends here, unless every process got that."""
     if sys.platform != "linux":
         return  # no node of SLURM
-    direct: dict[int, float] = {}
+    by_slurm: dict[int, float] = {}  # signals that SLURM sent here, and so to the rank as well: time.monotonic()
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
     while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
         received = signal.sigwaitinfo((*FROM_ABOVE, signal.SIGCHLD))
         if received.si_signo == signal.SIGCHLD:
             continue
         if received.si_pid != os.getppid():
-            direct[received.si_signo] = time.monotonic()
+            by_slurm[received.si_signo] = time.monotonic()
             continue
         time.sleep(SLURM_FIRST)
-        pass_on(pid, direct)  # notes what SLURM has sent meanwhile
-        if time.monotonic() - direct.get(received.si_signo, -REPEATED) >= REPEATED:
+        pass_on(pid, by_slurm)  # notes what SLURM has sent meanwhile
+        if time.monotonic() - by_slurm.get(received.si_signo, -REPEATED) >= REPEATED:
             os.kill(pid, received.si_signo)
 
 
-def pass_on(pid: int, direct: dict[int, float]) -> None:
-    """Send the rank what the agent sent here, unless SLURM sent it to every process. `direct` keeps when that was."""
+def pass_on(pid: int, by_slurm: dict[int, float]) -> None:
+    """Send the rank what the agent sent here, unless SLURM sent it to every process. `by_slurm` keeps when it did."""
     for number, sender in take_signals():
         now = time.monotonic()
         if sender != os.getppid():
-            direct[number] = now
-        elif now - direct.get(number, -REPEATED) >= REPEATED:
+            by_slurm[number] = now
+        elif now - by_slurm.get(number, -REPEATED) >= REPEATED:
             os.kill(pid, number)

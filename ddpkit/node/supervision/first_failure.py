@@ -100,8 +100,8 @@ class LastWords:
     @property
     def kind(self) -> Kind:
         """OWN, unless the last exception, or without one the last lines, are of a lost or awaited rank."""
-        blocks = self._text.split(HEAD)
-        first = len(blocks) - 1
+        blocks = self._text.split(HEAD)  # the first one stands before any traceback
+        first = len(blocks) - 1  # of the last exception and those that it is chained to
         while first > 1 and any(words in blocks[first - 1] for words in _CHAINED):
             first -= 1
         if len(blocks) > 1:
@@ -117,17 +117,18 @@ class LastWords:
 
         code, number: its exit code or signal. agent: torchrun or srun is above it, and ends ranks by SIGTERM.
         """
-        raised = self.raised_at is not None and when - TEARDOWN <= self.raised_at <= when and self.exception
+        recent = self.raised_at is not None and when - TEARDOWN <= self.raised_at <= when
+        raised = self.exception if recent else ""
         since = self.raised_at if raised and self.raised_at is not None else when
         if number == signal.SIGTERM and agent:
             # It was on its way out, or it was ended for another one.
             own = raised and self.kind is Kind.OWN and since >= when - WINDOW
-            return (Kind.OWN, since, raised or "") if own else (Kind.TERMINATED, when, "")
+            return (Kind.OWN, since, raised) if own else (Kind.TERMINATED, when, "")
         if number == signal.SIGPIPE:
             return Kind.PEER, when, ""
         if number not in (None, signal.SIGABRT):
             return Kind.OWN, when, ""
-        return self.kind, since, raised or ""
+        return self.kind, since, raised
 
 
 def _unindented(block: str) -> list[str]:

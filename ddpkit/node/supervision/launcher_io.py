@@ -63,6 +63,7 @@ class LauncherIO:
                 self.flush()
 
     def flush(self) -> None:
+        """Write what the launcher reads. While too much waits for it, the pipes of the ranks are paused."""
         while self.unsent and self.open:
             try:
                 sent = os.write(1, self.unsent[: 1 << 20])
@@ -99,6 +100,7 @@ class LauncherIO:
     # ---- commands
 
     def read(self) -> None:
+        """Read commands, and carry them out. At the end of file the launcher is gone."""
         try:
             data = os.read(0, CHUNK)
         except BlockingIOError:

@@ -75,6 +75,7 @@ class RankCalls:
         }
 
     def _read(self, call: Call) -> None:
+        """Read a part of the answer. At its end send it to the launcher."""
         try:
             data = os.read(call.fd, CHUNK)
         except BlockingIOError:

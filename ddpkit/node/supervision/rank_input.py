@@ -39,6 +39,7 @@ class RankInput:
         self._write()
 
     def _write(self) -> None:
+        """Give the rank what it reads now, and tell the launcher. After the last bytes its input ends."""
         if self._fd < 0:
             return
         try:

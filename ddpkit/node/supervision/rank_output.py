@@ -61,8 +61,8 @@ class RankOutput:
         self._loop = loop
         self._send = send
         self._streams: list[Stream] = []
-        self._busy: list[Stream] = []  # those that are not watched, and read together at this time.monotonic()
-        self._busy_at, self._interval = 0.0, MOST
+        self._busy: list[Stream] = []  # those that are not watched, and read together
+        self._busy_at, self._interval = 0.0, MOST  # time.monotonic() of that reading, and seconds to the next one
         self._paused = False
         self._by_local_rank: dict[int, list[Stream]] = {}  # of ranks that torchrun or the fork server starts
 
@@ -111,7 +111,7 @@ class RankOutput:
             most = max(most, size)
             if 0 < size < FLOOD:
                 self._busy.append(stream)
-            elif not (stream.closed or self._paused):  # by what was sent a moment ago
+            elif not (stream.closed or self._paused):  # the read may have closed it, and the sending paused all
                 self._watch(stream)
         self._interval = LEAST if most >= FLOOD // 2 else min(MOST, 2 * self._interval)
         self._busy_at = time.monotonic() + self._interval

@@ -66,7 +66,7 @@ class LinePipe:
 
 
 def _first_terminated(lines: list[bytes]) -> float | None:
-    """When the first rank ended by SIGTERM."""
+    """When the first rank ended by SIGTERM; None: none did. For the form of a line see `_read_wrapper`."""
     for line in lines:
         words = line.split()
         if words[:1] == [b"exit"] and words[4:5] == [b"15"]:
@@ -100,7 +100,7 @@ class RankPipes:
             self._loop.watch(self._hooks.fd, self._read_hooks)
 
     def on_orphan_exit(self, pid: int, status: int) -> None:
-        """A process ended whose parent is gone. What wrappers have reported, and nobody read, came later or with it."""
+        """Take the end of a process whose parent is gone. Unread lines of wrappers tell of this end or later ones."""
         lines = list(self._wrappers.read()) if self._wrappers is not None else []
         self._table.on_orphan_exit(pid, status, _first_terminated(lines))
         self._read_lines(lines)
@@ -119,6 +119,10 @@ class RankPipes:
                 continue  # a script wrote it
 
     def _read_wrapper(self, kind: str, local: str, word: str, first: str, second: str, third: str = "") -> None:
+        """Take `start LOCAL_RANK RANK PID TIME`, or `exit LOCAL_RANK RANK CODE SIGNAL TIME`, if it can be true.
+
+        Raises ValueError.
+        """
         rank = int(word)
         known = self._table.ranks.get(rank)
         if kind == "start":
@@ -144,7 +148,7 @@ class RankPipes:
                 continue
 
     def _read_hook(self, kind: str, rank: int, rest: list[str]) -> None:
-        """A line of a rank's hook. Raises ValueError, IndexError."""
+        """Take a line of a rank's hook: its forms are in `rank_events.py`. Raises ValueError, IndexError."""
         if kind == "steps" and rank in self._table.ranks:
             records = self.steps.setdefault(str(rank), [])
             if len(rest) == 6 and len(records) < MAX_RECORDS:

@@ -72,7 +72,7 @@ class RankTable:
             kill(pid, signal.SIGTERM)
 
     def on_orphan_exit(self, pid: int, status: int, when: float | None = None) -> None:
-        """A process ended whose parent is gone. Of a rank: its helper was killed, and then the kernel ended it."""
+        """Take the end of a process whose parent is gone. If it is a rank, its helper was killed, and it with that."""
         for number, rank in list(self.ranks.items()):
             if rank.alive and rank.pid == pid:
                 for launcher, name in self.launchers.items():
@@ -93,15 +93,19 @@ class RankTable:
                     self.on_orphan_exit(pid, status, when)
 
     def on_exit(self, rank: int, code: int | None, number: int | None, when: float, reason: str = "") -> None:
+        """Report the end of a rank, with the kernel's word on a kill. Of a failure also why it failed, and since when.
+
+        A failure with a cause of its own ends the run here, unless torchrun may start the ranks again.
+        """
         if rank in self.ranks:
             self.ranks[rank].alive = False
         why = self._oom.why(self.ranks[rank].pid) if number == signal.SIGKILL and rank in self.ranks else ""
         more: dict[str, Any] = {"oom": why} if why and not self.stopping else {"reason": reason} if reason else {}
         kind, since = Kind.OWN, when
         if code != 0:
-            # torchrun ends the others once it saw that one failed.
-            agent = bool(self.failures) and any(name != PRELOAD for name in self.launchers.values())
-            agent = agent or self.terminated
+            # torchrun ends the others once it saw that one failed, and a scheduler ends all.
+            by_torchrun = bool(self.failures) and any(name != PRELOAD for name in self.launchers.values())
+            agent = by_torchrun or self.terminated
             words = self._output.words.get(rank, LastWords())
             kind, since, raised = words.of_end(code, number, when, agent=agent)
             more.update({"kind": kind.value, "since": since})

@@ -43,11 +43,11 @@ def hold_new(path: str, kind: str) -> int:
         except FileNotFoundError:
             if not left:
                 raise  # no directory can be made in such a place: /proc says so in this way
-            continue  # taken for a dead one's, and away, before it was locked
+            continue  # before it was locked, another supervisor took it for a dead one's and removed it
         try:
             fcntl.flock(fd, fcntl.LOCK_SH)
         except OSError:
-            return fd  # a file system without locks: nobody else gets one there either
+            return fd  # a file system without locks: nobody else gets a lock there either
         if os.path.isdir(path):
             return fd
         os.close(fd)
@@ -55,7 +55,7 @@ def hold_new(path: str, kind: str) -> int:
 
 
 def remove_dead(path: str, kind: str) -> None:
-    """Take such a directory away, unless the process that made it lives, or the file system has no locks."""
+    """Remove a directory that `hold_new` made, unless its process lives, or the file system has no locks."""
     try:
         fd = open_folder(path)
     except OSError:
@@ -71,20 +71,22 @@ def remove_dead(path: str, kind: str) -> None:
 
 
 def sweep() -> None:
-    """Take away what supervisors of this user on this machine left that were killed together with their guard."""
+    """Remove the folders that supervisors of this user left on this machine when they were killed with their guards."""
     size = len(os.path.basename(FOLDER))
     try:
         names = os.listdir(_TMP)
     except OSError:
         return
     for name in names:
-        # Another name and another start of a kernel: another machine, whose locks may not be seen here.
-        if name.startswith(_PREFIX) and len(name) == size and (name[7:15] == _HOST or name[15:23] == _BOOT):
+        # One mark is enough: a host can be renamed, or start again. With neither it is of a machine whose locks may not
+        # be seen here. The form: see FOLDER.
+        host, boot = name[7:15], name[15:23]
+        if name.startswith(_PREFIX) and len(name) == size and (host == _HOST or boot == _BOOT):
             remove_dead("%s/%s" % (_TMP, name), KIND)
 
 
 def remove(folder: str, kind: str = KIND) -> None:
-    """Take a folder of ours away. Whoever takes a part of it away meanwhile does the same work."""
+    """Remove a folder of a supervisor. Another process that removes parts of it meanwhile is no error."""
     try:
         remove_directory(folder, kind)
     except NotOwnedError:

@@ -20,7 +20,7 @@ from ddpkit.node.process_tree import (
     kill_all_below,
     name_of,
     nothing_left,
-    starved,
+    seconds_starved,
 )
 from ddpkit.node.supervision.rank_table import RankTable
 
@@ -52,15 +52,15 @@ class Shutdown:
     ) -> None:
         self.grace = grace
         self._holds = holds  # launches are below, whose supervisors end them and say why
-        self._again = again  # another attempt can follow
+        self._waits_for_gpus = again  # another attempt can follow, which needs their memory; once for FREE_AFTER
         self.deadline: float | None = None  # of the grace; None: no stop was asked for
         self._table = table
         self._send = send
         self._cancel_calls = cancel_calls
         self._idle_since: float | None = None  # all ranks ended with exit code 0
-        self._ranks_gone: float | None = None  # all ranks ended, of a run that is being stopped
+        self._ranks_gone_at: float | None = None  # when no rank lived any more, or the grace was over
         self._terminated: set[int] = set()  # process ids that got TERM
-        self._youth = 0.0  # seconds more until KILL, where a young process was left
+        self._youth = 0.0  # seconds more until KILL: until then a young process may become a shared daemon
         self._killing_since: float | None = None
 
     def stop(self, grace: float) -> None:
@@ -102,30 +102,34 @@ class Shutdown:
         return LOOK_AGAIN
 
     def wind_down(self) -> float:
-        """One look at an ending run. Returns the seconds until the next look, or DONE: nothing is left."""
+        """One look at an ending run: wait for its ranks, then TERM to what they left, then KILL to all.
+
+        Returns the seconds until the next look, or DONE: nothing is left, or what is left does not end.
+        """
         now = time.monotonic()
         assert self.deadline is not None
         table = self._table
         if now < self.deadline and (table.any_alive() or (table.restarts and table.launchers)):
             return min(self.deadline - now, 1.0)
-        if self._ranks_gone is None:
-            self._ranks_gone = now
+        if self._ranks_gone_at is None:
+            self._ranks_gone_at = now
         if nothing_left():
             return DONE
         left = descendants()
         patience = LAUNCHER_PATIENCE if table.ranks and table.launchers else 0.0
-        term_at = self.deadline if self._holds else self._ranks_gone + patience
+        term_at = self.deadline if self._holds else self._ranks_gone_at + patience
         young = {pid for pid in left if pid not in self._terminated and is_young(pid)}
-        self._youth = max([self._youth, *(GROWN_UP + starved(pid) for pid in young)])
+        self._youth = max([self._youth, *(GROWN_UP + seconds_starved(pid) for pid in young)])
         if now >= self.deadline or now >= term_at + LEFTOVER_PATIENCE + self._youth:
             if self._killing_since is None:
                 self._killing_since = now
             kill_all_below()
             if now > self._killing_since + STUCK_AFTER:
-                self._send(e="stuck", names=_names(left), more=self._again)
-                if not self._again:
+                self._send(e="stuck", names=_names(left), more=self._waits_for_gpus)
+                if not self._waits_for_gpus:
                     return DONE
-                self._killing_since, self._again = now + FREE_AFTER - STUCK_AFTER, False
+                # So that the next report is due after FREE_AFTER.
+                self._killing_since, self._waits_for_gpus = now + FREE_AFTER - STUCK_AFTER, False
         elif now >= term_at:
             for pid in left:
                 if pid not in young:

@@ -113,11 +113,11 @@ class Spawner:
         if request.get("inside") and os.environ.pop("DDPKIT_INSIDE", "") != request["inside"]:
             raise OSError(errno.EINVAL, "the ranks must run in a container, and this process is outside of it")
         os.chdir(request["workdir"])
-        missing = os.environ.pop(COLD, "")
+        why_no_hold = os.environ.pop(COLD, "")
         base = merged({**os.environ, "PWD": request["workdir"]}, request["env"])
         if request.get("function"):
             base["DDPKIT_CALL"] = self._private.provide_function(request["function"])
-        held = self._find_held(base, missing)
+        held = self._find_held(base, why_no_hold)
         if request["preload"] and held is None:
             self._start_fork_server(base, on_launcher_exit)
             return
@@ -139,16 +139,17 @@ class Spawner:
                     env["DDPKIT_TAP"] = self._private.write("holder.py", program)
                 self._start_rank(proc["argv"], env, proc["rank"], proc["cpus"], held)
 
-    def _find_held(self, base: dict[str, str], missing: str) -> Any:
+    def _find_held(self, base: dict[str, str], why_no_hold: str) -> Any:
         """The warm Python that this process is a fork of; None: there is none, or the ranks must not be forks of it.
 
-        `missing`: why the hold of this launch could not be reached.
+        `why_no_hold`: why the hold of this launch could not be reached; empty: it was, or the launch uses none. The
+        launcher is told why ranks start cold.
         """
         held: Any = sys.modules.get(HELD)
-        if held is None and not missing:
+        if held is None and not why_no_hold:
             return None
         proc = self._request["procs"][0]
-        why = missing
+        why = why_no_hold
         if held is not None and held.format != HELD_FORMAT:
             why = "the hold is of another version of ddpkit"
         elif held is not None and proc["rank"] is None:
@@ -194,7 +195,10 @@ class Spawner:
     # ---- environment
 
     def _add_hook(self, env: dict[str, str], rank: int | None, program: str) -> dict[str, str]:
-        """Put the rank hook (`rank_hook.py`) on the path of a Python: of a rank, or of torchrun, which hands it on."""
+        """Put the rank hook (`rank_hook.py`) on the path of a Python: of a rank, or of torchrun, which hands it on.
+
+        A launcher that is not named python gets the variable alone, for its wrappers; a rank that is no Python nothing.
+        """
         if "rank_hook" not in self._programs or env.get("DDPKIT_DUMP") == "0":
             return env
         try:
