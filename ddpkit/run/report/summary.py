@@ -347,7 +347,7 @@ def _preflight(now: RunStatus, files: Files) -> Preflight:
     if test is not None:
         state = f"{len(bad)} of {len(checks)} checks reported problems" if bad else f"all {len(checks)} checks passed"
         words += f" ddpkit test: {state}."
-    return Preflight(words=words, findings=(*notes, *(bad or ())))
+    return Preflight(words=words, findings=(*notes, *bad))
 
 
 def _finding(check: Mapping[str, Any]) -> Finding:
