@@ -670,36 +670,36 @@ class Slurm(Contained):
     def _task(self, job: Job, layout: Layout) -> Task:
         """Return the task of the step: a supervisor, which starts one rank, or all ranks of its node."""
         container = self.want(job, [job.folder], job.env, self.container_workdir or job.workdir)
-        start, options = "", ""
+        enter, options = "", ""
         if container:
             runtime, want = container
-            start, options = runtime.enter(want), runtime.srun(want)
+            enter, options = runtime.enter(want), runtime.srun(want)
         enters = bool(container) and not options  # the task itself enters the container; pyxis does it before the task
-        own = self._python(job)
-        python: Word = job.stage.python if job.stage else own
-        rank: list[Word] = [*job.command] if job.kind == "program" else [own, *job.command]
+        rank_python = self._python(job)
+        task_python: Word = job.stage.python if job.stage else rank_python
+        rank: list[Word] = [*job.command] if job.kind == "program" else [rank_python, *job.command]
         if not self._by_node(job):
             numbers = layout.rank_numbers() if layout.listed or layout.het else _NUMBERS
             cores = _CORES.format(cpus=_cpus(job))
             head = (_IS_THERE if enters else _OR_ALONE) + numbers + _RESTARTS + cores + _DEFAULTS
             if enters and job.kind == "program":  # its image may have no Python: the rank enters, not the supervisor
-                python, rank, start = "python3", ["sh", "-c", start, "sh", *job.command], ""
+                task_python, rank, enter = "python3", ["sh", "-c", enter, "sh", *job.command], ""
         else:
             numbers = _NODE.format(nnodes=len(layout.counts), nproc=layout.ranks_here(), cpus=_cpus(job))
             head = _IS_THERE + numbers + _DEFAULTS
             head += "" if self.torchrun else _RESTARTS.lstrip() + "\n"
         agent = ""
         if self.torchrun:
-            inner = own if isinstance(own, str) else Raw("$0")  # in the task, which has it as its $0
+            inner = rank_python if isinstance(rank_python, str) else Raw("$0")  # in the task, which has it as its $0
             agent = _TORCHRUN.format(
                 python=quote(inner), torchrun=quote(run_module(TORCHRUN)), nnodes=len(layout.counts)
             )
-            tap = [own, "-S", "-I", "-c", f"import os, sys; {TAP}", *rank]
+            tap = [rank_python, "-S", "-I", "-c", f"import os, sys; {TAP}", *rank]
             # torchrun expands `$local_rank` and turns `$$` into `$` in every word of the script's arguments.
             rank = [word.replace("$", "$$") if isinstance(word, str) else word for word in tap]
         return Task(
-            words=[python, f"{job.folder}/{BUNDLE}", f"{job.folder}/task.json", *rank],
-            text=_devices(job) + head + _STEP_TASK.format(agent=agent, run=start or 'exec "$@"'),
+            words=[task_python, f"{job.folder}/{BUNDLE}", f"{job.folder}/task.json", *rank],
+            text=_devices(job) + head + _STEP_TASK.format(agent=agent, run=enter or 'exec "$@"'),
             options=options,
         )
 

@@ -93,7 +93,7 @@ def process_state(pid: int) -> str:
 
 
 def boot_id() -> str:
-    """Return the boot and the process namespace in which the ids of this process are valid."""
+    """Return the boot and the process namespace in which process ids of this process are valid: `BOOT pid:[NUMBER]`."""
     try:
         text = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{text} {Path('/proc/self/ns/pid').readlink()}"

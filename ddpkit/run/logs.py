@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ddpkit.errors import UsageError
 from ddpkit.files import open_to_read, read_bounded, read_head, read_part
@@ -552,16 +552,6 @@ def _parts_of(folder: Path) -> dict[str, list[tuple[int, str]]]:
     return found
 
 
-class _Row(NamedTuple):
-    """A row of the index: bytes of one file."""
-
-    name: bytes
-    host: str
-    begin: int
-    length: int
-    when: float  # of its block
-
-
 class OrderedLog:
     """The lines of all ranks, from an offset in the index on."""
 
@@ -576,7 +566,8 @@ class OrderedLog:
     def _begin_at(self, offset: int) -> None:
         self._offset = offset
         self._rest = b""  # the begin of a row
-        self._rows: deque[_Row] = deque()
+        # Rows of the index: name, host, begin, length, time of the block.
+        self._rows: deque[tuple[bytes, str, int, int, float]] = deque()
         self._when = 0.0  # of the block that is parsed
         self._block: dict[bytes, tuple[int, str]] = {}  # by name: next offset, and host
         self._lines = PiecesOfLines()
@@ -644,7 +635,7 @@ class OrderedLog:
             except (KeyError, ValueError):  # a torn row
                 continue
             if 0 < length <= LONGEST_ROW and begin >= 0:
-                self._rows.append(_Row(words[0], host, begin, length, self._when))
+                self._rows.append((words[0], host, begin, length, self._when))
                 block[words[0]] = begin + length, host
 
     def _bytes(self, name: bytes, begin: int, length: int) -> bytes:
@@ -696,9 +687,9 @@ class OrderedLog:
             yield end, self.rest()
 
     def _find(self, since: float) -> int:
-        """Return where the first block of the index begins that is of this time or later; without one, its end.
+        """Return where the first block of the index begins that may have lines of this time or later.
 
-        Halves the index down to two reads, then looks at each block. A time stands for the second before it, too.
+        A block that began up to a second before may have such lines. Without any, the end of what was read.
         """
         low, high = self._index.first, self._index.size
         while high - low > INDEX_BLOCK:

@@ -63,9 +63,9 @@ def command_there(verb: str, run: Run, *, terminal: bool = False) -> str:
 
         program = scheduler_of(run.backend).state_of(run.job_id or "")[0]
         return one_line(f"where {program} asks {run.job.controller or run.job.cluster}: {shown}")
-    was, here = run.launcher_boot.partition(" "), launcher_process.boot_id().partition(" ")
-    namespace = re.fullmatch(r"pid:\[(\d+)\]", was[2])
-    if was[0] == here[0] and namespace:
+    boot, _, namespace_of_launcher = run.launcher_boot.partition(" ")  # see `boot_id`
+    namespace = re.fullmatch(r"pid:\[(\d+)\]", namespace_of_launcher)
+    if boot == launcher_process.boot_id().partition(" ")[0] and namespace:
         return f"lsns {namespace[1]}, and in that container: {shown}"
     return f"on that machine: {shown}"
 

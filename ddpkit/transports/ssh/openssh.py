@@ -43,8 +43,8 @@ from ddpkit.transports.ssh.program import (
     against_config,
     make_pipe,
     no_login,
-    place,
     printable,
+    user_and_port,
 )
 
 LOGIN_TIME = 2.0  # of the time for a connection: for a login without questions
@@ -144,7 +144,7 @@ class OpenSsh:
         stream = SshStream(f"{self._folder.path}/{name}", spec)
         stream.open()
         self._streams[name] = stream
-        argv = [self._ssh, *way, _BATCH, "-T", *self._options, *self._against_config, *place(spec)]
+        argv = [self._ssh, *way, _BATCH, "-T", *self._options, *self._against_config, *user_and_port(spec)]
         argv += ["--", spec.name, command]
         self._run(name, f"{join(argv)} < {stream.path}.in > {stream.path}.out 2>&1")
         return stream
@@ -196,11 +196,11 @@ class OpenSsh:
         """
         if (
             config.get("controlpath", "none") != "none"
-            and self._local("-Ocheck", *place(spec), "--", spec.name)[0] == 0
+            and self._local("-Ocheck", *user_and_port(spec), "--", spec.name)[0] == 0
         ):
             return _OVER_SHARED
         lent = ("-S", self._control)
-        if _is_private(self._control) and self._local(*lent, "-Ocheck", *place(spec), "--", spec.name)[0] == 0:
+        if _is_private(self._control) and self._local(*lent, "-Ocheck", *user_and_port(spec), "--", spec.name)[0] == 0:
             return (*lent, *_OVER_SHARED)
         for number in range(TRIES):
             name = f"master{next(self._names)}"
@@ -208,7 +208,7 @@ class OpenSsh:
             path = f"{self._folder.path}/{name}"
             up = f"-oLocalCommand=echo up {name}"
             argv = [self._ssh, "-N", "-M", "-S", path, "-oControlPersist=no", "-oPermitLocalCommand=yes", up, *way]
-            argv += [*self._options, *self._against_config, *place(spec), "--", spec.name]
+            argv += [*self._options, *self._against_config, *user_and_port(spec), "--", spec.name]
             self._run(name, f"ASKPASS_HOST={quote(spec.label)} {join(argv)} 2> {path}.err")
             code = self._wait(name, until)
             if code is None:
@@ -243,11 +243,11 @@ class OpenSsh:
         except RefusedError as refused:
             what = refused.what if "cycle" in refused.what else f"its jump host {hop.label}: {refused.what}"
             raise RefusedError(what, refused.fix) from None
-        return [f"-oProxyCommand={join([self._ssh, *over, *place(hop)])} -W '[%h]:%p' -- {quote(hop.name)}"]
+        return [f"-oProxyCommand={join([self._ssh, *over, *user_and_port(hop)])} -W '[%h]:%p' -- {quote(hop.name)}"]
 
     def _configuration(self, spec: HostSpec) -> dict[str, str]:
         """Return what ssh itself reads of the user's configuration for a host; empty for an ssh before 6.8."""
-        lines = self._local("-G", *place(spec), "--", spec.name)[1].splitlines()
+        lines = self._local("-G", *user_and_port(spec), "--", spec.name)[1].splitlines()
         return {name: value for name, _, value in (line.partition(" ") for line in lines)}
 
     def _local(self, *options: str) -> tuple[int, str]:

@@ -35,7 +35,7 @@ from ddpkit.transports.ssh.program import (
     PrivateFolder,
     SshStream,
     against_config,
-    place,
+    user_and_port,
 )
 
 # A name that pdsh takes as it is: it reads `ssh:user@host`, brackets, and cuts a domain off in what it prints.
@@ -151,7 +151,7 @@ class Pdsh:
         return next(stream for call in self._calls for stream in call.streams.values() if stream.spec == spec)
 
     def login(self, spec: HostSpec) -> tuple[str, ...]:
-        return (*place(spec), *ssh_options(os.environ, spec))
+        return (*user_and_port(spec), *ssh_options(os.environ, spec))
 
     def close(self) -> None:
         while self._calls:
@@ -176,7 +176,7 @@ class _Call:
         for name, stream in self.streams.items():
             stream.open()
             spec = stream.spec
-            words = ["-oControlMaster=no", *ALONE, *options, *place(spec), *ssh_options(os.environ, spec), "-T"]
+            words = ["-oControlMaster=no", *ALONE, *options, *user_and_port(spec), *ssh_options(os.environ, spec), "-T"]
             cases.append(f'{name}) set -- {join([*words, "--", spec.name])} "$@" ;;')
         path = os.environ.get("PATH", os.defpath)
         text = _SHIM.format(

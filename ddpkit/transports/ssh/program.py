@@ -129,7 +129,7 @@ def against_config(ssh: str) -> tuple[str, ...]:
     return _NOT_FOR_PEOPLE if known else ()
 
 
-def place(spec: HostSpec) -> list[str]:
+def user_and_port(spec: HostSpec) -> list[str]:
     """Return the options of ssh for the user and the port of a host."""
     return [*(("-l", spec.user) if spec.user else ()), *(("-p", str(spec.port)) if spec.port else ())]
 
