@@ -54,7 +54,8 @@ def cpu_sets(topology: Topology, slots: int, numa: Numa) -> tuple[frozenset[int]
         if numa == "auto" and not _fair(sets, whole):
             continue
         # A rank whose part of the machine has no CPU for it keeps all of them.
-        return tuple(each or whole for each in sets) if any(each and each != whole for each in sets) else ()
+        binds_any = any(each and each != whole for each in sets)
+        return tuple(each or whole for each in sets) if binds_any else ()
     return ()
 
 

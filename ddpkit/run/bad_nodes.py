@@ -250,6 +250,7 @@ def _change(setting: str, change: Change, *, by_hand_too: bool) -> None:
 
 
 def _locked_change(path: Path, change: Change, *, by_hand_too: bool) -> None:
+    """Change the file under its lock, which lies beside it. Raises OSError, ValueError."""
     if path.exists() and not path.is_file():
         return  # /dev/null: nothing is remembered
     make_directories(path.parent)

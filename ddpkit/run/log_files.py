@@ -250,6 +250,7 @@ class LogFiles:
             self._write(*self._batches.popleft())
 
     def _run(self) -> None:
+        """Write batches until `close`, or until another thread has taken over. Then say where lines are missing."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._batches or self._closing)

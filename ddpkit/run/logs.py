@@ -528,6 +528,7 @@ def _size(path: Path) -> int:
         return 0
 
 
+# Of the directory that was looked at last: its time of change, and the parts of each file as (begin, name).
 _listed: dict[Path, tuple[int, dict[str, list[tuple[int, str]]]]] = {}
 
 

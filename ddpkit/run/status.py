@@ -97,6 +97,7 @@ def get_status(run: Run) -> RunStatus:
 
 
 def _elsewhere(run: Run) -> RunStatus:
+    """Say where the launcher of a run is, whose process this host cannot see."""
     if run.launcher_host != os.uname().nodename:
         words = f"on {run.launcher_host}, and not visible from here"
         return RunStatus(state=RunState.ELSEWHERE, words=words, hint=command_there("status", run), run=run)
@@ -135,6 +136,7 @@ def _ended(run: Run) -> RunStatus:
 
 
 def _job_status(run: Run, job: RecordedJob) -> RunStatus:
+    """Ask the scheduler for the job of a run, and keep its end."""
     if run.origin is Origin.OTHERS:
         words = f"job {run.job_id}: its record {run_index.whose(run)}; ddpkit asks no scheduler for it"
         return RunStatus(state=RunState.UNKNOWN, words=words, run=run)

@@ -249,14 +249,15 @@ class Gate:
     def __call__(self, event: Event | None) -> None:
         if self._shut:
             return
-        wrong = None if event is None else next((rank for rank in ranks_of(event) if rank not in self._ranks), None)
-        if wrong is None:
+        ranks = () if event is None else ranks_of(event)
+        foreign_rank = next((rank for rank in ranks if rank not in self._ranks), None)
+        if foreign_rank is None:
             self._post(event)
             return
         self._shut = True
-        home = next((each.host for each in self._plan.steps if wrong in each.ranks), "")
+        home = next((each.host for each in self._plan.steps if foreign_rank in each.ranks), "")
         where = f"which runs on {home}" if home else "which this run does not have"
-        self._post({"e": "lost", "reason": f"{self._host} sent an event of rank {wrong}, {where}"})
+        self._post({"e": "lost", "reason": f"{self._host} sent an event of rank {foreign_rank}, {where}"})
         self._post(None)
         self._cut()
 
@@ -370,6 +371,7 @@ class LocalLink:
             self._read(output, post)
 
     def _read(self, lines: Iterable[bytes], post: Callable[[Event | None], None]) -> None:
+        """Post the events of the supervisor up to its last word, then None."""
         pieces = Pieces(self._caller.unanswered, self._caller.packed)
         try:
             for line in lines:

@@ -259,7 +259,8 @@ def _with_gpus(held: Allocation, shown: str, *, asked: bool) -> Allocation:
     """
     requests = [text for text in re.findall(r" TresPer(?:Node|Job|Task|Socket)=(\S*)", shown) if "gpu" in text]
     by_node = re.findall(r" TresPerNode=(\S*)", shown)
-    most = _count_gpus(by_node[0]) if len(requests) == len(by_node) == 1 else math.inf
+    only_by_node = len(requests) == len(by_node) == 1
+    most = _count_gpus(by_node[0]) if only_by_node else math.inf  # that a step can have on a node
     gpus: dict[str, int] = {}
     for nodes, gres in re.findall(r" Nodes=(\S+) CPU_IDs=\S* Mem=\S* GRES=(\S*)", shown):
         number = _count_gpus(gres)
@@ -269,8 +270,8 @@ def _with_gpus(held: Allocation, shown: str, *, asked: bool) -> Allocation:
     ranks = held.nproc_per_node
     if not asked:
         by_tasks = ranks if isinstance(ranks, tuple) else (ranks,) * len(held.hosts)
-        each = tuple(gpus.get(host, tasks or 1) for host, tasks in zip(held.hosts, by_tasks, strict=True))
-        ranks = each if len({*each}) > 1 or held.groups else each[0]
+        by_gpus = tuple(gpus.get(host, tasks or 1) for host, tasks in zip(held.hosts, by_tasks, strict=True))
+        ranks = by_gpus if len({*by_gpus}) > 1 or held.groups else by_gpus[0]
     by_task = bool(re.search(r" TresPerTask=\S*gpu", shown))
     return replace(held, nproc_per_node=ranks, gpus=gpus, gpus_by_task=by_task)
 

@@ -222,6 +222,7 @@ class OverlapCalls:
     def _call(
         self, number: int, function: str, args: Mapping[str, object], post: Callable[[Event | None], None]
     ) -> None:
+        """Call a function, and post its answer and, where it failed, why. Only the step for samples is kept."""
         limit = args["limit"]
         assert isinstance(limit, float)
         if function.startswith("resource_sample."):

@@ -198,6 +198,7 @@ _INIT_TIMINGS = re.compile(
 
 
 def _phase(name: str, words: str, rows: Sequence[Row]) -> Phase | None:
+    """Sum up one phase over all ranks; None: no rank went through it."""
     took = [(each.end - each.begin, row) for row in rows for each in row.segments if each.phase == name]
     if not took:
         return None
@@ -278,6 +279,7 @@ def _slow_node(nodes: Sequence[NodeStart]) -> str:
 
 
 def _words(rows: Sequence[Row], phases: Sequence[Phase], total: float | None, *, outside: bool) -> str:
+    """Say where most of the time went. `outside`: the ranks were seen from outside only."""
     seen = {segment.phase for row in rows for segment in row.segments}
     if not seen - {"listed", "staged", "prepared", "queued", "start"}:
         why = "they did not import torch, or a scheduler started them"
