@@ -306,7 +306,7 @@ def project_and_above(project: Path) -> Iterator[Path]:
 
 
 def _up_to_home(directory: Path) -> Iterator[Path]:
-    """Yield a directory and those above it, up to the home directory or the root, without these."""
+    """Yield a directory, and those above it that are below the home directory or the root."""
     home = os.path.realpath(os.environ.get("HOME") or "/")
     yield directory
     yield from itertools.takewhile(lambda each: str(each) not in ("/", home), directory.parents)

@@ -136,7 +136,7 @@ def _ended(run: Run) -> RunStatus:
 
 
 def _job_status(run: Run, job: RecordedJob) -> RunStatus:
-    """Ask the scheduler for the job of a run, and keep its end."""
+    """Ask the scheduler for the job of a run, unless others can change the record, and keep its end."""
     if run.origin is Origin.OTHERS:
         words = f"job {run.job_id}: its record {run_index.whose(run)}; ddpkit asks no scheduler for it"
         return RunStatus(state=RunState.UNKNOWN, words=words, run=run)
@@ -146,8 +146,8 @@ def _job_status(run: Run, job: RecordedJob) -> RunStatus:
     if now.state.ended:
         return _ended(_keep_end(run, now))
     hint = command_there("status", run) if now.ask_there else now.hint
-    started_here = run.launcher_host == os.uname().nodename  # else its folder may be on a disk of another host
-    gone = now.state.living and started_here and not os.path.lexists(run.folder)
+    on_launch_host = run.launcher_host == os.uname().nodename  # else its folder may be on a disk of another host
+    gone = now.state.living and on_launch_host and not os.path.lexists(run.folder)
     words = now.words + ("; its directory was deleted, with its logs" if gone else "")
     return RunStatus(state=now.state, words=words, hint=hint, run=run)
 
