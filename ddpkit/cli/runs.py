@@ -635,7 +635,7 @@ def ps(
         return
     short = run_index.short_ids([entry.run_id for entry in known])
     if seen:
-        head, *lines = table_of_runs(seen, short, time.time(), _width(), status.here())
+        head, *lines = table_of_runs(seen, short, time.time(), _width(), status.current_project())
         at = head.index(HEAD[2])
         rows: list[Text | str] = [head]
         for line, now in zip(lines, seen, strict=True):
@@ -806,10 +806,10 @@ def rm(
     else:
         gone = [entry.run_id for entry in known if entry.can_be_forgotten and entry.run_id in (run or ())]
         words = [word for word in run or () if word not in gone]
-        chosen = [run_index.find_target(word, known, status.here(), "ddpkit rm {}") for word in words]
+        chosen = [run_index.find_target(word, known, status.current_project(), "ddpkit rm {}") for word in words]
     checked = [control.check_removable(now.run) for now in _ended(chosen, named=not ended)]
     removed = [removable.run for removable in checked]
-    confirm_foreign_files({each.run.folder: each.others for each in checked}, yes=yes, dry_run=dry_run)
+    confirm_foreign_files({each.run.folder: each.foreign_names for each in checked}, yes=yes, dry_run=dry_run)
     if not dry_run:
         for removable in checked:
             control.remove_run(removable)
@@ -849,7 +849,7 @@ def _directory_or_project(all_runs: bool) -> str:
     """Return words for where a command looked for runs; for `all_runs` that is this directory, below the project's."""
     from ddpkit.run import status
 
-    project = status.here() if all_runs else None
+    project = status.current_project() if all_runs else None
     below = project is not None and project != Path.cwd().resolve()
     return f"directory (the project is {project})" if below else "project"
 

@@ -29,7 +29,7 @@ from ddpkit.transports.channel import NoAnswerError, RefusedError
 from ddpkit.transports.hosts import ALONE, HostSpec, Problem
 from ddpkit.transports.pool import Connector, NodePool
 from ddpkit.transports.protocol import LocalLink, program_request
-from ddpkit.transports.ssh.program import place
+from ddpkit.transports.ssh.program import user_and_port
 
 PATIENCE = 600.0  # seconds for one call
 END_LIMIT = 5.0  # seconds for the end of a killed rsync
@@ -155,7 +155,7 @@ class Way:
         ssh += ["-oStrictHostKeyChecking=accept-new"] if self.accepts_new else []
         name = f"[{spec.name}]" if ":" in spec.name else spec.name
         options = ("--times", "--protect-args", "--info=progress2,stats1", *limit, *words)
-        return ("rsync", *options, f"--rsh={join([*ssh, *place(spec)])}", "--", source, f"{name}:{target}")
+        return ("rsync", *options, f"--rsh={join([*ssh, *user_and_port(spec)])}", "--", source, f"{name}:{target}")
 
 
 def check_rsync() -> None:

@@ -108,13 +108,13 @@ _PYTHON = re.compile(r"python[\d.]*t?")
 # The page with the commands of other launchers, and the ones of ddpkit beside them.
 MIGRATION = "https://github.com/ddpkit/ddpkit/blob/main/docs/migrate/accelerate.md"
 # Launchers by the name of their program, each with the subcommands that start processes; empty: it has none.
-_READ: dict[str, tuple[str, ...]] = {  # their command lines are read
+_READ_BY_US: dict[str, tuple[str, ...]] = {  # of these, ddpkit reads the command line
     **dict.fromkeys(("torchrun", "srun", "sbatch", "salloc"), ()),
     "tune": ("run",),
     "ddpkit": ("launch", "test", "bench"),
 }
 _LAUNCHERS: dict[str, tuple[str, ...]] = {
-    **_READ,
+    **_READ_BY_US,
     **dict.fromkeys(("deepspeed", "composer", "horovodrun", "accelerate-launch", "mpirun", "mpiexec", "orterun"), ()),
     "accelerate": ("launch", "test"),
     **dict.fromkeys(("torchx", "colossalai", "fabric", "lightning"), ("run",)),
@@ -195,7 +195,7 @@ def find_launcher(command: Sequence[str], before: Sequence[str] = ()) -> Nested 
     words = _without_strings(command)
     if not words or _name(words[0]) in _PRINTERS:
         return None
-    python = -1  # where the last one stands
+    python = -1  # the index of the last Python; -1: the words before are of no Python
     for at, word in enumerate(words):
         name = _name(word)
         if name in _TAKE_CODE and (code := _code(name, words[at + 1 :])):
@@ -220,7 +220,7 @@ def find_launcher(command: Sequence[str], before: Sequence[str] = ()) -> Nested 
 
 
 def _launcher(words: list[str], at: int, *, in_python: bool) -> str:
-    """The launcher that is called here; empty: none."""
+    """The launcher that the word at this index calls; empty: none. It may be the value of an option before it."""
     word, rest = words[at], words[at + 1 :]
     name = "torchrun" if re.search(r"torch/distributed/(run|launch)\.py$", word) else _name(word)
     subcommands = _LAUNCHERS.get(name)
@@ -261,15 +261,18 @@ def _module(words: list[str], at: int, *, in_python: bool) -> str:
 
 
 def _nested(name: str, words: list[str], runner: list[str]) -> Nested | None:
-    """Describe a launcher. `words`: from its own on. `runner`: those in front of it, which stay."""
+    """Describe a launcher; None: it starts no ranks. `words`: from its name on. `runner`: the words before.
+
+    The script that it would start has the runner in front. Where it starts another launcher, the script is that one's.
+    """
     subcommands = _LAUNCHERS[name]
     if subcommands and (len(words) < 2 or words[1] not in subcommands):
         return None
     script, options = list[str](), dict[str, str]()
-    if name in _READ:
-        script, options = _parts(words[2 if subcommands else 1 :])
+    if name in _READ_BY_US:
+        script, options = _script_and_options(words[2 if subcommands else 1 :])
     elif name in ("accelerate", "accelerate-launch"):
-        script, options = _parts(words[2 if subcommands else 1 :])
+        script, options = _script_and_options(words[2 if subcommands else 1 :])
         script, options = (script, options) if options.keys() <= _ACCELERATE else ([], {})
     if name == "tune":  # it starts torchrun where one of torchrun's options is given, and else the recipe itself
         if not script or len(script) == len(words) - 2:
@@ -280,7 +283,7 @@ def _nested(name: str, words: list[str], runner: list[str]) -> Nested | None:
         is_python = bool(python) or script[0] == "-m" or script[0].endswith(".py")
         program = [] if _RUN_PYTHON.intersection(map(_name, runner)) else ["python"]
         script = [*runner, *([*program, *plain] if is_python else script)]
-    hint = "" if name in _READ or script else MIGRATION
+    hint = "" if name in _READ_BY_US or script else MIGRATION
     name = f"{name} {words[1]}" if subcommands else name
     nodes = next((options[flag] for flag in _NODES if flag in options), "")
     nodes = nodes if re.fullmatch(r"(\d+:)?\d+", nodes) and nodes not in ("1", "1:1") else ""
@@ -350,7 +353,7 @@ def split_python(command: Sequence[str]) -> tuple[str, tuple[str, ...]]:
 
 
 def _without_strings(command: Sequence[str]) -> list[str]:
-    """The words, with the string of `env -S 'NAME=VALUE COMMAND'` as words of its own."""
+    """The words of a command, with the string of `env -S 'NAME=VALUE COMMAND'` split into words."""
     words = list(command)
     at = next((index for index, word in enumerate(words) if _name(word) == "env"), len(words))
     for index in range(at + 1, len(words)):
@@ -400,7 +403,8 @@ def launchers_in(code: str) -> Iterator[tuple[Nested, bool]]:
     It is left out in a branch, in a function that may not be called, behind `&&` and `||`, and where a branch ended the
     script before.
     """
-    inside, ended = list[str](), False
+    inside = list[str]()  # the open `if`, `case`, `{` and functions (as `()`) around a command
+    ended = False  # a branch may have ended the script
     for separator, words in _simple_commands(code):
         leading = list(takewhile(lambda word: word in (*_KEYWORDS, *_BRANCH, *_ENDS), words))
         for word in leading:
@@ -424,7 +428,7 @@ def _shell_commands(code: str) -> Iterator[list[str]]:
 
 
 def _simple_commands(code: str) -> list[tuple[str, list[str]]]:
-    """The simple commands of a shell's code with all their words, each with the operator before it."""
+    """The simple commands of a shell's code, with all their words, and before each its operator: `&&`, `;`, or none."""
     code = _HERE_DOCUMENT.sub(r"\3", code)
     code = re.sub(r"(?:\$\(|`)(?:which|command -v|type -P) +([\w.-]+)[)`]", r"\1", code)
     lexer = shlex.shlex(code.replace("\\\n", " ").replace("\n", "\n;"), posix=True, punctuation_chars=True)
@@ -444,7 +448,7 @@ def _simple_commands(code: str) -> list[tuple[str, list[str]]]:
 
 
 def _programs(words: list[str]) -> Iterator[list[str]]:
-    """A simple command without the words that only a shell knows."""
+    """Yield a simple command without the words that only a shell knows; of `eval`, the commands in its text."""
     while words and words[0] in _KEYWORDS:
         is_exec, words = words[0] == "exec", words[1:]
         while is_exec and words and words[0].startswith("-"):
@@ -461,7 +465,7 @@ def _has_value(name: str, following: str) -> bool:
     return not (name in _BARE or name.startswith(("--no-", "--use-")) or following.endswith(".py"))
 
 
-def _parts(words: list[str]) -> tuple[list[str], dict[str, str]]:
+def _script_and_options(words: list[str]) -> tuple[list[str], dict[str, str]]:
     """The script among the words of a launcher, and the options before it with their values."""
     options = dict[str, str]()
     for token in tokenize(words, _has_value):

@@ -220,7 +220,7 @@ class Enroot(Runtime):
             )
         if want.workdir:  # the environment goes by enroot, and not over standard input
             for name, value in want.env.items():
-                if not _crosses(value):
+                if not _survives_enroot(value):
                     raise UsageError(
                         f"--env {name}: enroot would change its value, which has a line break or quotes around it",
                         "put the value into a file, or use another runtime",
@@ -237,7 +237,7 @@ class Enroot(Runtime):
         for mount in want.mounts:
             flags = f":rbind,x-create=auto,{mount.flags}" if mount.flags else ""
             words += ["--mount", f"{mount.source}:{mount.target}{flags}"]
-        words += [part for key, value in want.env.items() if _crosses(value) for part in ("--env", key)]
+        words += [part for key, value in want.env.items() if _survives_enroot(value) for part in ("--env", key)]
         words += [part for key, value in want.marks.items() for part in ("--env", f"{key}={value}")]
         inner = ["sh", "-c", 'cd "$0" && exec "$@"', want.workdir] if want.workdir else []
         container, create = quote(name), ""
@@ -352,7 +352,8 @@ def is_file(image: str) -> bool:
     return "://" not in image and (image.endswith((".sqsh", ".sif")) or image.startswith(("/", "./", "../")))
 
 
-def _crosses(value: Value) -> bool:
+def _survives_enroot(value: Value) -> bool:
+    """Tell whether enroot brings a variable's value into a container as it is."""
     text = value.reveal() if isinstance(value, Secret) else value
     return isinstance(text, str) and not _CHANGED_BY_ENROOT.search(text)
 
@@ -407,7 +408,7 @@ class Contained:
     ) -> tuple[Runtime, Want] | None:
         """Return the demands of a job on its container, checked; None: no container."""
         if not self.container:
-            self._nothing_else()
+            self._check_no_other_option()
             return None
         known = [word for word in _choices(type(self)) if word != "auto"]
         runtime = self.runtime(known)
@@ -441,7 +442,8 @@ class Contained:
         runtime.check(want)
         return runtime, want
 
-    def _nothing_else(self) -> None:
+    def _check_no_other_option(self) -> None:
+        """Refuse options of a container where there is no image."""
         for entry in fields(self):
             if entry.name.startswith("container_") and getattr(self, entry.name) != entry.default:
                 raise UsageError(f"-o {entry.name} needs an image", "add -o container=IMAGE")

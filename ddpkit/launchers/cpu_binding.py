@@ -51,11 +51,13 @@ def cpu_sets(topology: Topology, slots: int, numa: Numa) -> tuple[frozenset[int]
         if numa == "auto" and not _fair(sets, whole):
             continue
         # A rank whose part of the machine has no CPU for it keeps all of them.
-        return tuple(each or whole for each in sets) if any(each and each != whole for each in sets) else ()
+        binds_any = any(each and each != whole for each in sets)
+        return tuple(each or whole for each in sets) if binds_any else ()
     return ()
 
 
 def _nearest(topology: Topology, positions: tuple[int, ...], kind: str) -> list[frozenset[int]]:
+    """The CPUs of the NUMA node, or of its socket, of each GPU. `positions`: of these nodes in the topology."""
     sockets = _sockets(topology)
     chosen = [topology.nodes[position] for position in positions]
     return [node.cpus if kind == "node" else sockets.get(node.socket, frozenset()) for node in chosen]
@@ -77,6 +79,7 @@ def _sockets(topology: Topology) -> dict[int, frozenset[int]]:
 
 
 def _fair(sets: list[frozenset[int]], whole: frozenset[int]) -> bool:
+    """Tell whether each rank has its equal share of all CPUs: ranks with the same set divide it."""
     shared = Counter(sets)
     return all(len(each) * len(sets) >= len(whole) * shared[each] for each in sets)
 

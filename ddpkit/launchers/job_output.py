@@ -80,7 +80,7 @@ class JobOutput:
             yield from self.feed(b"\n")
 
     def finished(self) -> Iterator[Event]:
-        """The step ended with exit code 0: so did every rank, also where its end is not in the output."""
+        """Yield an exit with code 0 for each rank without an end in the output: its step ended with 0."""
         for rank in range(self.ranks):
             if rank not in self._succeeded:
                 yield {"e": "exit", "rank": rank, "code": 0, "signal": None, "t": time.time()}
@@ -165,7 +165,7 @@ def repeats_cancel(text: str) -> bool:
 
 
 def first_of(known: FailedEvent | None, new: FailedEvent) -> FailedEvent:
-    """Return the failure that the other one follows from."""
+    """Return the first of two failures, which the other one follows from. `known`: None where `new` is the only one."""
     failures = [new] if known is None else [known, new]
     ends = [
         End(each["rank"], each.get("since", each.get("t", 0.0)), Kind(each.get("kind", "own"))) for each in failures

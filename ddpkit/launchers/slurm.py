@@ -210,9 +210,10 @@ def _overridden(script: str) -> list[str]:
 
 
 def _own_option(word: str) -> tuple[str, str | None, list[str]]:
-    """Return the option that ddpkit sets itself in a word for sbatch, its value there, and what else is in the word.
+    """Return an option in a word for sbatch that ddpkit sets itself, its value there, and the word's part before it.
 
-    sbatch accepts the first letters of a long option, and several short ones in one word. Empty: there is none.
+    sbatch accepts the first letters of a long option, and several short ones in one word. An empty option: the word
+    has none. The value is None where it would be the next word.
     """
     if word.startswith("--"):
         typed, equals, value = word.partition("=")
@@ -327,18 +328,18 @@ class Slurm(Contained):
         files = [
             File(path=f"{job.folder}/{BUNDLE}", copy_of="bundle"),
             self._spec(job, layout, lost=world.allocation is not None or layout.attempts),
-            File(path=_begins(job)),  # with --observe there is a file of all ranks beside it
+            File(path=_begin_file(job)),  # with --observe there is a file of all ranks beside it
         ]
         if job.stage:
             files.append(File(path=f"{job.folder}/stage/contents.json", text=job.stage.contents))
             files += [File(path=path, archive=archive) for path, archive in job.stage.archives.items() if archive]
         batch = None
         if world.allocation is None:
-            script = f"{job.folder}/job.sbatch"
-            asked = self._script(job, step, layout, ",".join(world.hosts), world.spares)
-            files.append(File(path=script, text=asked))
-            left = (*filter(_left, world.here.stale), *_overridden(asked))
-            batch = self._batch(job, script, left, world)
+            script_path = f"{job.folder}/job.sbatch"
+            script = self._script(job, step, layout, ",".join(world.hosts), world.spares)
+            files.append(File(path=script_path, text=script))
+            unset = (*filter(_is_slurm_variable, world.here.stale), *_overridden(script))
+            batch = self._batch(job, script_path, unset, world)
             if layout.attempts:
                 recover = (*_decide(job, world), "lost")
                 batch = replace(batch, nodes=len(layout.counts), script_lost=recover)
@@ -395,7 +396,7 @@ class Slurm(Contained):
             binding = [flag for flag in flags if _BINDING.match(flag)]
             if not binding:
                 continue
-            gpus = 0  # on each node, where a flag has the number for each task
+            gpus = 0  # on each node, where a flag has a number of GPUs for each task: of the last such flag
             for flag in binding:
                 number = flag.rpartition("=")[2].rpartition(":")[2]
                 if flag.startswith(("--gpus-per-task", "--tres-per-task")) and number.isdecimal():
@@ -427,18 +428,18 @@ class Slurm(Contained):
         groups = []
         for text in re.split(r"\s+:\s+", self.hetjob) if self.hetjob else ():
             words = split_option("hetjob", text)
-            asked = dict(word[2:].partition("=")[::2] for word in words)
+            values = dict(word[2:].partition("=")[::2] for word in words)
             gpus = replace(
-                self, gpus_per_node=asked.get("gpus-per-node", ""), gres=asked.get("gres", "")
+                self, gpus_per_node=values.get("gpus-per-node", ""), gres=values.get("gres", "")
             ).gpus_on_node()
-            numbers = {"nodes": "1", "ntasks-per-node": f"{gpus or 1}", "cpus-per-task": "0"}
-            numbers |= {name: asked.pop(name) for name in numbers if name in asked}
+            defaults = {"nodes": "1", "ntasks-per-node": f"{gpus or 1}", "cpus-per-task": "0"}
+            numbers = {name: values.get(name, default) for name, default in defaults.items()}
             for word in words:
                 number = numbers.get(word[2:].partition("=")[0], "0")
                 if not re.fullmatch("--[a-z][a-z-]+(=.+)?", word) or not number.isdecimal():
                     raise UsageError(f"-o hetjob: {word} is not valid", "-o hetjob='--nodes=2 --gpus-per-node=v100:4'")
             nodes, ranks, cpus = map(int, numbers.values())
-            options = tuple(word for word in words if word[2:].partition("=")[0] in asked)
+            options = tuple(word for word in words if word[2:].partition("=")[0] not in numbers)
             groups.append(Group(nodes=nodes, ranks=ranks, cpus=cpus, options=options))
         return tuple(groups)
 
@@ -463,16 +464,16 @@ class Slurm(Contained):
         by_node = self._by_node(job)
         command = self._srun(job, world, layout, inside, task)
         lines = [
-            *([] if held else self._marks(layout)),
+            *([] if held else self._report_lines(layout)),
             _FAIL,
-            *self._set_up(job, here=held is None),
+            *self._set_up(job, on_node=held is None),
             *(_UNBOUND if self._modules(job) else ()),
             *([] if held else [_UNBIND]),
             *([] if layout.attempts else self._copy(job, layout, inside)),
             *([] if layout.attempts else self._meeting_point(job, world, layout, inside)),
             *self._programs_are_there(job),
             f"each={quote(task.whole_text if layout.het else task.text)}",
-            *(layout.file(job.folder, by_node=by_node) if layout.listed else ()),
+            *(layout.hostfile_lines(job.folder, by_node=by_node) if layout.listed else ()),
         ]
         if layout.attempts:
             lines += self._in_attempts(job, layout, command, _decide(job, world))
@@ -499,7 +500,7 @@ class Slurm(Contained):
         A job gets SLURM_* variables of its own. What this shell has left over stays out of it where it is submitted.
         """
         held = world.allocation is not None
-        unset = [name for name in world.here.stale if held or not _left(name)]
+        unset = [name for name in world.here.stale if held or not _is_slurm_variable(name)]
         return {
             **dict.fromkeys([*unset, *(world.held_back if held else ())]),
             "DDPKIT_RUN": job.run_id,
@@ -510,8 +511,8 @@ class Slurm(Contained):
             **{name: value for name, value in job.env.items() if name not in _OF_TASK},
         }
 
-    def _set_up(self, job: Job, *, here: bool) -> list[str]:
-        """Lines of the user, and the Python of the ranks after them. `here`: the script runs on a node."""
+    def _set_up(self, job: Job, *, on_node: bool) -> list[str]:
+        """Lines of the user, and the Python of the ranks after them. `on_node`: they run on a node, else here."""
         lines = [_BEFORE_SETUP, self.setup, _AFTER_SETUP] if self.setup else []
         if self.setup and job.kind == "script" and not (self.container or job.stage):
             script, workdir = quote(job.command[0]), quote(job.workdir)
@@ -521,7 +522,7 @@ class Slurm(Contained):
             new = '$(type -P python3 python | grep -vxF "$before" | head -n 1) || true'
             default = f'[ -n "$python" ] || python={quote(job.python)}'
             lines = ["before=$(type -P python3 python)", *lines, f"python={new}", default]
-        if here and not self.container and not job.stage:
+        if on_node and not self.container and not job.stage:
             python = quote(self._python(job))
             lines.append(f'command -v {python} > /dev/null || fail "Python "{python}" not found on $(hostname)"')
         return lines
@@ -540,10 +541,11 @@ class Slurm(Contained):
         """Set rank 0's host and port, and the list of nodes where srun needs one."""
         held = world.allocation
         probe = self._probe(job)
-        lines, check, where = ["# rank 0 runs on the first node"], list[str](), ""
+        lines, check = ["# rank 0 runs on the first node"], list[str]()
+        port_host = ""  # a word of the shell: where the port is chosen; empty: where the script runs
         if layout.listed:
-            lines += layout.nodes(inside, len(held.hosts) if held else len(layout.counts))
-            master, where = "${nodes%%[[:space:]]*}", '"$MASTER_ADDR"'
+            lines += layout.node_lines(inside, len(held.hosts) if held else len(layout.counts))
+            master, port_host = "${nodes%%[[:space:]]*}", '"$MASTER_ADDR"'
         elif held:
             master = quote(layout.hosts[0])
         else:
@@ -551,12 +553,12 @@ class Slurm(Contained):
             master = f'"$(scontrol show hostnames "${nodelist}" | head -n 1)"'
             check = [f'[ -n "$MASTER_ADDR" ] || {_NO_NODES}']
         if held and layout.hosts:
-            there = world.here.name == layout.hosts[0].partition(".")[0]
-            where = "" if there else layout.hosts[0]
-        if where:
+            runs_there = world.here.name == layout.hosts[0].partition(".")[0]
+            port_host = "" if runs_there else layout.hosts[0]
+        if port_host:
             srun = join(["srun", *inside, *(["--het-group=0"] if layout.het else []), "--nodes=1", "--ntasks=1"])
             # Without it such a step requests all that --gpus of the allocation has on all nodes.
-            probe = f"{srun} --gres=none --nodelist={where} --export=ALL {probe}"
+            probe = f"{srun} --gres=none --nodelist={port_host} --export=ALL {probe}"
         return [
             *lines,
             f"MASTER_ADDR={master}",
@@ -569,7 +571,7 @@ class Slurm(Contained):
         """Lines that set rank 0's port. `otherwise`: if there is none."""
         return [f"MASTER_PORT=$({probe})", f'[ -n "$MASTER_PORT" ] || {otherwise}']
 
-    def _marks(self, layout: Layout) -> list[str]:
+    def _report_lines(self, layout: Layout) -> list[str]:
         """The first lines of a job script: they report its start and its end."""
         names = [f"$SLURM_JOB_NODELIST_HET_GROUP_{n}" for n in range(len(layout.groups))]
         nodes = ",".join(names) if layout.het else "$SLURM_JOB_NODELIST"
@@ -607,7 +609,7 @@ class Slurm(Contained):
             for path, target in zip(job.stage.archives, targets, strict=True)
         ]
         return [
-            *([] if inside else self._begin(job)),
+            *([] if inside else self._note_begin(job)),
             f'stage() {{ {join(argv)} "$@"; }}',
             "suffix=$(od -An -N8 -tx1 /dev/urandom | tr -d ' \\n') shown=$(stage look 2>&1); code=$?",
             f'if [ "$code" = {ABSENT} ]; then',
@@ -628,18 +630,18 @@ class Slurm(Contained):
         copies = [copy.target for copy in job.stage.copies] if job.stage else []
         return f"{join([*self._stage_task(job), 'hold', *copies, '--'])} " if copies else ""
 
-    def _begin(self, job: Job) -> list[str]:
+    def _note_begin(self, job: Job) -> list[str]:
         """The line of a job script that writes the time at which an attempt began.
 
         SLURM makes the job's output with the umask of its user. In the run's directory nobody else writes to it.
         """
         private = "" if self.output else " [ ! -f /proc/self/fd/1 ] || chmod go-w /proc/self/fd/1;"
-        return [f"{{ date +%s.%N >> {quote(_begins(job))};{private} }} 2> /dev/null"]
+        return [f"{{ date +%s.%N >> {quote(_begin_file(job))};{private} }} 2> /dev/null"]
 
-    def _collect(self, job: Job, *, here: bool) -> list[Word]:
-        """The program around srun that reads the events of its tasks. `here`: it runs on this machine."""
+    def _collect(self, job: Job, *, on_node: bool) -> list[Word]:
+        """The program around srun that reads the events of its tasks. `on_node`: it runs on a node, else here."""
         python = job.stage.python if job.stage else self._python(job)
-        python = "python3" if self.container or (here and not job.python_here) else python
+        python = "python3" if self.container or not (on_node or job.python_here) else python
         return [python, "-S", "-I", f"{job.folder}/{BUNDLE}", "collect", f"{job.folder}/task.json"]
 
     def _programs_are_there(self, job: Job) -> list[str]:
@@ -652,15 +654,15 @@ class Slurm(Contained):
         """The command line that starts the tasks. Its variable `each` is their text."""
         held, by_node = world.allocation, self._by_node(job)
         common = ["--kill-on-bad-exit=1", "--export=ALL", "--label", *split_option("srun", self.srun)]
-        beside = [word for word in inside if word != "--overlap"] + layout.overlap(held) if held else []
-        collect = join([*self._collect(job, here=held is not None), "srun", *beside])
+        beside = [word for word in inside if word != "--overlap"] + layout.overlap_options(held) if held else []
+        collect = join([*self._collect(job, on_node=held is None), "srun", *beside])
         options = [*(["$bind"] if self._modules(job) else []), *([task.options] if task.options else [])]  # shell text
         start = " ".join([*options, f'{self._hold(job)}sh -c "$each"'])
         if layout.het:  # the text has the arguments
             argvs = ([f"--het-group={n}", *each.srun(by_node=by_node)] for n, each in enumerate(layout.groups))
             groups = (f"{join([*argv, *common])} {start} {quote(task.words[0])}" for argv in argvs)
             return f"{collect} {' : '.join(groups)}"
-        argv: list[Word] = [*layout.srun(by_node=by_node), *(layout.gpus(held) if held else ())]
+        argv: list[Word] = [*layout.srun(by_node=by_node), *(layout.gpu_options(held) if held else ())]
         # Each task takes its part of all CPUs of the job on its node: SLURM would bind steps beside each other alike.
         argv += ["--cpu-bind=none"] if job.cpus is not None else []
         if layout.attempts:  # one before may not have ended on a lost node
@@ -672,36 +674,36 @@ class Slurm(Contained):
     def _task(self, job: Job, layout: Layout) -> Task:
         """Return the task of the step: a supervisor, which starts one rank, or all ranks of its node."""
         container = self.want(job, [job.folder], job.env, self.container_workdir or job.workdir)
-        start, options = "", ""
+        enter, options = "", ""
         if container:
             runtime, want = container
-            start, options = runtime.enter(want), runtime.srun(want)
+            enter, options = runtime.enter(want), runtime.srun(want)
         enters = bool(container) and not options  # the task itself enters the container; pyxis does it before the task
-        own = self._python(job)
-        python: Word = job.stage.python if job.stage else own
-        rank: list[Word] = [*job.command] if job.kind == "program" else [own, *job.command]
+        rank_python = self._python(job)
+        task_python: Word = job.stage.python if job.stage else rank_python
+        rank: list[Word] = [*job.command] if job.kind == "program" else [rank_python, *job.command]
         if not self._by_node(job):
             numbers = layout.rank_numbers() if layout.listed or layout.het else _NUMBERS
             cores = _CORES.format(cpus=_cpus(job))
             head = (_IS_THERE if enters else _OR_ALONE) + numbers + _RESTARTS + cores + _DEFAULTS
             if enters and job.kind == "program":  # its image may have no Python: the rank enters, not the supervisor
-                python, rank, start = "python3", ["sh", "-c", start, "sh", *job.command], ""
+                task_python, rank, enter = "python3", ["sh", "-c", enter, "sh", *job.command], ""
         else:
             numbers = _NODE.format(nnodes=len(layout.counts), nproc=layout.ranks_here(), cpus=_cpus(job))
             head = _IS_THERE + numbers + _DEFAULTS
             head += "" if self.torchrun else _RESTARTS.lstrip() + "\n"
-        where, agent = _SAYS_WHERE if enters and start else "", ""
+        where, agent = _SAYS_WHERE if enters and enter else "", ""
         if self.torchrun:
-            inner = own if isinstance(own, str) else Raw("$0")  # in the task, which has it as its $0
+            inner = rank_python if isinstance(rank_python, str) else Raw("$0")  # in the task, which has it as its $0
             agent = _TORCHRUN.format(
                 python=quote(inner), torchrun=quote(run_module(TORCHRUN)), nnodes=len(layout.counts)
             )
-            tap = [own, "-S", "-I", "-c", f"import os, sys; {TAP}", *rank]
+            tap = [rank_python, "-S", "-I", "-c", f"import os, sys; {TAP}", *rank]
             # torchrun expands `$local_rank` and turns `$$` into `$` in every word of the script's arguments.
             rank = [word.replace("$", "$$") if isinstance(word, str) else word for word in tap]
         return Task(
-            words=[python, f"{job.folder}/{BUNDLE}", f"{job.folder}/task.json", *rank],
-            text=_devices(job) + where + head + _STEP_TASK.format(agent=agent, run=start or 'exec "$@"'),
+            words=[task_python, f"{job.folder}/{BUNDLE}", f"{job.folder}/task.json", *rank],
+            text=_devices(job) + where + head + _STEP_TASK.format(agent=agent, run=enter or 'exec "$@"'),
             options=options,
         )
 
@@ -750,7 +752,7 @@ class Slurm(Contained):
         lines = [
             # What stands in the output before this line, an attempt before has written.
             *(['[ -z "$SLURM_RESTART_COUNT" ] || echo "ddpkit: attempt $SLURM_RESTART_COUNT"'] if not again else []),
-            *([] if job.stage else self._begin(job)),  # else before the copy
+            *([] if job.stage else self._note_begin(job)),  # else before the copy
             f"code=0; {command} || code=$?",
         ]
         if self.chain:
@@ -762,7 +764,7 @@ class Slurm(Contained):
             ]
         return lines
 
-    def _asked(
+    def _request_options(
         self, name: str, nodes: int, each: tuple[int, int], named: str, more: Mapping[str, str]
     ) -> Iterator[str]:
         """Yield the options of a request, quoted. `each`: tasks on a node, and the CPUs of each of them."""
@@ -790,7 +792,7 @@ class Slurm(Contained):
         for setting in ("array", "chain", "requeue", "output", "hetjob"):
             if getattr(self, setting):
                 raise UsageError(f"-o {setting} does not work with {use}", f"remove -o {setting}")
-        asked = self._asked(self.job_name or name, nodes, (ranks, self.cpus_per_task), ",".join(named), {})
+        asked = self._request_options(self.job_name or name, nodes, (ranks, self.cpus_per_task), ",".join(named), {})
         words = [word for each in asked for word in shlex.split(each)]
         return "salloc", "--no-bell", *words, *split_option("sbatch", self.sbatch)
 
@@ -814,7 +816,7 @@ class Slurm(Contained):
             "open-mode": "append",
         }
         nodes, each = layout.groups[0].nodes + (spares or 0), self._asked_tasks(job, layout.groups[0])
-        asked = self._asked(self._job_name(job), nodes, each, named, more)
+        asked = self._request_options(self._job_name(job), nodes, each, named, more)
         lines = [_directive(word[2:].partition("=")[0], word) for word in asked]
         lines += ["#SBATCH --no-kill"] * (spares is not None)  # a node that fails does not end the job
         if self.requeue or self.chain:
@@ -823,7 +825,7 @@ class Slurm(Contained):
                 raise UsageError(f"-o chain={self.chain} requeues the job, and -o requeue=false forbids it")
             word = {"true": "--requeue", "false": "--no-requeue"}.get(again, f"--requeue={quote(self.requeue)}")
             lines.append(_directive("requeue", word))
-        lines += [_directive("sbatch", quote(word)) for word in self._further(job)]
+        lines += [_directive("sbatch", quote(word)) for word in self._sbatch_words(job)]
         for group in layout.groups[1:]:
             tasks, cpus = self._asked_tasks(job, group)
             words = [
@@ -834,16 +836,17 @@ class Slurm(Contained):
             lines += ["#SBATCH hetjob", *(_directive("hetjob", quote(word)) for word in (*words, *group.options))]
         return "\n".join(["#!/bin/bash", *lines, "", render_step(step), ""])
 
-    def _further(self, job: Job) -> list[str]:
+    def _sbatch_words(self, job: Job) -> list[str]:
         """Return the user's further options of sbatch. Raises UsageError for those that ddpkit sets itself."""
         words = split_option("sbatch", self.sbatch)
         for place, word in enumerate(words):
             name, value, before = _own_option(word)
             if not name:
                 continue
-            after = place + 1
-            if value is None and name not in ("--wait", "-W") and not "".join(words[after : after + 1]).startswith("-"):
-                value, after = "".join(words[after : after + 1]), after + 1
+            after = place + 1  # where the words behind the option and its value begin
+            following = "".join(words[after : after + 1])  # empty: there is none
+            if value is None and name not in ("--wait", "-W") and not following.startswith("-"):
+                value, after = following, after + 1
             kept = quote(f"sbatch={join([*words[:place], *before, *words[after:]])}")
             if value and "output" in _OWN[name]:
                 value = replace(self, output=value)._with_job_id(job)
@@ -877,13 +880,13 @@ class Slurm(Contained):
     def _job_name(self, job: Job) -> str:
         return self.job_name or job.run_id.split("-", 2)[-1].rpartition("-")[0] or "ddpkit"
 
-    def _batch(self, job: Job, script: str, left: tuple[str, ...], world: Request) -> Batch:
-        """How the job is submitted and followed. `left`: variables of another allocation, which it does not get."""
+    def _batch(self, job: Job, script_path: str, unset: tuple[str, ...], world: Request) -> Batch:
+        """How the job is submitted and followed. `unset`: variables of this shell that sbatch must not see."""
         return Batch(
             scheduler=SLURM,
-            submit=("sbatch", "--parsable", script),
+            submit=("sbatch", "--parsable", script_path),
             env={
-                **dict.fromkeys((*left, *world.held_back)),
+                **dict.fromkeys((*unset, *world.held_back)),
                 **{name: value for name, value in job.env.items() if isinstance(value, Secret)},
             },
             show_resources=("sinfo", "--Node" if world.hosts or self.nodelist else "--summarize"),
@@ -928,7 +931,7 @@ def _joined_options(words: list[str]) -> list[str]:
     return options
 
 
-def _begins(job: Job) -> str:
+def _begin_file(job: Job) -> str:
     """The file that says when the job's script began, each time that it did."""
     return f"{job.folder}/marks/job"
 
@@ -938,8 +941,8 @@ def _decide(job: Job, world: Request) -> tuple[str, ...]:
     return world.here.python, "-c", run_module("ddpkit.cli.job_attempts"), job.folder
 
 
-def _left(name: str) -> bool:
-    """A variable of another allocation."""
+def _is_slurm_variable(name: str) -> bool:
+    """Tell whether a variable is one of SLURM's: left over in this shell, it is of another allocation."""
     return name.startswith(("SLURM_", "SRUN_"))
 
 

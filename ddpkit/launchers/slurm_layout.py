@@ -70,12 +70,12 @@ class Layout:
         cpus = self.groups[0].tasks(by_node=by_node)[1]
         return [f"--ntasks={tasks}", "--distribution=arbitrary", *([f"--cpus-per-task={cpus}"] if cpus else [])]
 
-    def gpus(self, held: Allocation) -> list[str]:
+    def gpu_options(self, held: Allocation) -> list[str]:
         """Options of srun for all GPUs of each node, where SLURM would not give them by itself.
 
         It does not where the allocation has them for each task, or divided unevenly by --gpus.
         """
-        gpus = _gpus(self, held)
+        gpus = _gpus_of_nodes(self, held)
         if not any(gpus) or len({*gpus}) > 1:
             return []
         if held.gpus_by_task:
@@ -83,15 +83,15 @@ class Layout:
         even = self.het or len({held.gpus.get(host, 0) for host in held.hosts}) == 1
         return [] if even else [f"--gpus={sum(gpus)}"]
 
-    def overlap(self, held: Allocation) -> list[str]:
+    def overlap_options(self, held: Allocation) -> list[str]:
         """Options of srun for a step beside others. SLURM refuses one with other numbers of GPUs on each node.
 
         Without it, srun would wait without a word and without end for a step that holds the CPUs, as its own may.
         """
-        even = self.het or held.gpus_by_task or len({*_gpus(self, held)}) == 1
+        even = self.het or held.gpus_by_task or len({*_gpus_of_nodes(self, held)}) == 1
         return ["--overlap"] if even else [f"--immediate={_STEP_WAITS}"]
 
-    def nodes(self, inside: Sequence[str], most: int) -> list[str]:
+    def node_lines(self, inside: Sequence[str], most: int) -> list[str]:
         """Lines that set `nodes`, in the order of the ranks. `inside`: options of srun, `most`: nodes of the job."""
         lines = [] if inside else ["unset SLURM_NTASKS_PER_NODE"]  # of the job; the steps here have other numbers
         if self.hosts:
@@ -110,7 +110,7 @@ class Layout:
             _LISTED,
         ]
 
-    def file(self, folder: str, *, by_node: bool) -> list[str]:
+    def hostfile_lines(self, folder: str, *, by_node: bool) -> list[str]:
         """Lines that write the list of nodes, each as often as it has tasks, which srun then reads."""
         numbers = " ".join("1" if by_node else str(number) for number in self.counts)
         where = f" {quote(f'{folder}/hosts.XXXXXX')}" if folder else ""
@@ -167,10 +167,10 @@ def arrange(world: Request, *, ranks: int, cpus: int, order: Order, later: tuple
         counts = world.counts or tuple(group.ranks for group in groups for _ in range(group.nodes))
         hosts = world.hosts if chosen == "given" else ()
     else:
-        nodes = _nodes(world, held)
+        nodes = _count_nodes(world, held)
         usable = sorted(held.hosts, key=world.hosts.index) if chosen == "given" else held.hosts
-        each = world.nproc_per_node or ranks or held.nproc_per_node or 1
-        by_host = each if isinstance(each, tuple) else (each,) * len(held.hosts)
+        asked = world.nproc_per_node or ranks or held.nproc_per_node or 1
+        by_host = asked if isinstance(asked, tuple) else (asked,) * len(held.hosts)
         counts = world.counts or tuple(by_host[held.hosts.index(host)] for host in usable[:nodes])
         hosts = () if chosen == "topology" else tuple(usable[:nodes])
         groups = _held_groups(held, nodes, usable, counts, cpus)
@@ -196,30 +196,30 @@ def arrange(world: Request, *, ranks: int, cpus: int, order: Order, later: tuple
 
 
 def check_cpus(layout: Layout, held: Allocation, *, by_node: bool) -> None:
-    """Refuse more tasks on a node than its CPUs in the allocation: srun cannot create such a step."""
+    """Raise LaunchError for more tasks on a node than its CPUs in the allocation: srun cannot create such a step."""
     sizes = [group for group in layout.groups for _ in range(group.nodes)]
     for host, ranks, group in zip(layout.hosts, layout.counts, sizes, strict=False):
         each = max(1, group.cpus)
-        tasks = 1 if by_node and not group.cpus else ranks
+        tasks = 1 if by_node and not group.cpus else ranks  # one task for a node requests one CPU
         if tasks * each <= held.cpus.get(host, tasks * each):
             continue
         what = f"{count(ranks, 'rank')} on {host}" + (f" with --cpus-per-task {each}" if each > 1 else "")
-        gpus = _gpus(layout, held)
-        even = -(-sum(gpus) // len(gpus))
-        tasks = even if layout.counts == gpus else max(layout.counts)
-        more = f"salloc --nodes={len(layout.counts)} --ntasks-per-node={tasks}"
-        more += f" --gpus-per-node={even}" if even else ""
-        more += f" --cpus-per-task={each}" if each > 1 else ""
+        gpus = _gpus_of_nodes(layout, held)
+        gpus_per_node = -(-sum(gpus) // len(gpus))  # an even share, rounded up
+        tasks = gpus_per_node if layout.counts == gpus else max(layout.counts)
+        salloc = [f"salloc --nodes={len(layout.counts)} --ntasks-per-node={tasks}"]
+        salloc += [f"--gpus-per-node={gpus_per_node}"] if gpus_per_node else []
+        salloc += [f"--cpus-per-task={each}"] if each > 1 else []
         fit = min(held.cpus.values()) // each
         raise LaunchError(
             f"{what}: allocation {held.job_id} has {count(held.cpus[host], 'CPU')} there",
-            (f"-n {fit}, or " if fit else "") + f"allocate more: {more}",
+            (f"-n {fit}, or " if fit else "") + f"allocate more: {' '.join(salloc)}",
         )
 
 
 def check_gpus(layout: Layout, held: Allocation, *, by_node: bool) -> None:
     """Refuse one task on each node where the allocation has GPUs for each task: srun gives it the same on all nodes."""
-    gpus = _gpus(layout, held)
+    gpus = _gpus_of_nodes(layout, held)
     if held.gpus_by_task and by_node and len({*gpus}) > 1:
         raise LaunchError(
             f"allocation {held.job_id} has --gpus-per-task, and its nodes have {_text(gpus)} GPUs: one task on "
@@ -228,12 +228,12 @@ def check_gpus(layout: Layout, held: Allocation, *, by_node: bool) -> None:
         )
 
 
-def _gpus(layout: Layout, held: Allocation) -> tuple[int, ...]:
+def _gpus_of_nodes(layout: Layout, held: Allocation) -> tuple[int, ...]:
     """Return the GPUs of the allocation on each node of the layout."""
     return tuple(held.gpus.get(host, 0) for host in layout.hosts or held.hosts)
 
 
-def _nodes(world: Request, held: Allocation) -> int:
+def _count_nodes(world: Request, held: Allocation) -> int:
     """Return the number of nodes of a step in an allocation. Raises UsageError."""
     spares, most = world.spares or 0, len(held.hosts)
     nodes = world.nnodes or len(world.counts) or max(1, most - spares)
@@ -275,7 +275,8 @@ def _held_groups(
 def _fitting(group: Group, counts: Sequence[int], held: Sequence[int]) -> Group:
     """Divide the CPUs of the request's tasks among the ranks, where a task has those of several ranks.
 
-    `held`: CPUs of the allocation on each host, 0: not known. A job for torchrun has one task on each node.
+    A job for torchrun is such a request: it has one task on each node. Else the group stays as it is.
+    `counts`: ranks on each host; `held`: its CPUs in the allocation, 0: not known.
     """
     shares = [(number // ranks, number) for ranks, number in zip(counts, held, strict=False) if number]
     if not shares or group.cpus <= min(shares)[0]:

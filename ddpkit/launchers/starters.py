@@ -258,10 +258,10 @@ def _restarts(options: Starter, world: World) -> int:
     return options.max_restarts or (ELASTIC_RESTARTS if world.min_nodes is not None else 0)
 
 
-def _torchrun(job: Job, world: World, node_rank: int, options: Starter, first: str) -> tuple[str, ...]:
+def _torchrun(job: Job, world: World, node_rank: int, options: Starter, bind_cpus: str) -> tuple[str, ...]:
     """The command line of torchrun, or of the legacy launcher, which in PyTorch 2 is torchrun under an older name.
 
-    `first`: a Python statement that each rank's process executes before its command.
+    `bind_cpus`: a Python statement that each rank's process executes before its command; empty: none.
     """
     legacy = options.starter == "legacy"
     host = world.hosts[node_rank]
@@ -291,13 +291,13 @@ def _torchrun(job: Job, world: World, node_rank: int, options: Starter, first: s
         flags.append("--use_env")
     elif _restarts(options, world):
         flags.append(f"--max_restarts={_restarts(options, world)}")
-    text = TAP
+    statements = ["import os, sys", *filter(None, [bind_cpus])]
     if not options.use_env:
-        # Right behind the script, where the legacy launcher puts it. sys.argv[0] is Python's own.
-        place = {"program": 1, "script": 2, "module": 3}[job.kind] + 1
-        text = f'sys.argv.insert({place}, "{options.local_rank_flag}=" + os.environ["LOCAL_RANK"]); {TAP}'
-    text = f"{first}; {text}" if first else text
-    command = (job.python, "-S", "-I", "-c", f"import os, sys; {text}", *job.argv)
+        # Right behind the script, where the legacy launcher puts it: PROGRAM, PYTHON SCRIPT, or PYTHON -m MODULE.
+        words_before = {"program": 1, "script": 2, "module": 3}[job.kind] + 1  # sys.argv[0] is Python's own
+        statements.append(f'sys.argv.insert({words_before}, "{options.local_rank_flag}=" + os.environ["LOCAL_RANK"])')
+    statements.append(TAP)
+    command = (job.python, "-S", "-I", "-c", "; ".join(statements), *job.argv)
     module = "torch.distributed.launch" if legacy else TORCHRUN
     # torchrun expands `$local_rank` and turns `$$` into `$` in every word of the script's arguments.
     words = tuple(word.replace("$", "$$") for word in command)

@@ -220,7 +220,7 @@ def is_plain(value: object, most: int = MOST_ITEMS) -> bool:
 
 
 def _checked(inner: _Reader, checks: tuple[Any, ...]) -> _Reader:
-    """What else stands in an `Annotated` declares nothing."""
+    """Read with `inner`, then check each `Form` and `Between` of an `Annotated`. Anything else there is ignored."""
     forms = [(re.compile(each.pattern), each.name) for each in checks if isinstance(each, Form)]
     bounds = [each for each in checks if isinstance(each, Between)]
 
@@ -240,7 +240,7 @@ def _checked(inner: _Reader, checks: tuple[Any, ...]) -> _Reader:
 
 
 def _one_of(words: tuple[Any, ...]) -> _Reader:
-    """Members of an enum are written as their values."""
+    """Read one of the words of a `Literal`. A member of an enum is written as its value."""
     values = [(each.value if isinstance(each, Enum) else each, each) for each in words]
     known = {(type(plain), plain): each for plain, each in values}
 
@@ -255,14 +255,15 @@ def _one_of(words: tuple[Any, ...]) -> _Reader:
 
 
 def _sequence(words: tuple[Any, ...], *, as_tuple: bool) -> _Reader:
+    """Read a list of items of one type, or a tuple with a type for each place (`fixed`)."""
     fixed = as_tuple and words[-1] is not Ellipsis
     inners = [_reader(each) for each in words if each is not Ellipsis]
 
     def reader(value: Any, where: str) -> Any:
         if not isinstance(value, (list, tuple)) or (fixed and len(value) != len(inners)) or len(value) > MOST_ITEMS:
             raise _wrong(where, value, f"a list of {len(inners)}" if fixed else "a list")
-        each = [inners[at if fixed else 0](item, f"{where}[{at}]") for at, item in enumerate(value)]
-        return tuple(each) if as_tuple else each
+        items = [inners[at if fixed else 0](item, f"{where}[{at}]") for at, item in enumerate(value)]
+        return tuple(items) if as_tuple else items
 
     return reader
 
@@ -279,7 +280,7 @@ def _mapping(key: Any, item: Any) -> _Reader:
 
 
 def _dataclass(kind: type) -> _Reader:
-    """A class may have `unsaved`, its fields in no file."""
+    """Read an object as a dataclass; an unknown name is an error. `unsaved` of the class: its fields in no file."""
     hints = typing.get_type_hints(kind, include_extras=True)
     unsaved: frozenset[str] = getattr(kind, "unsaved", frozenset())
     readers = {each.name: _reader(hints[each.name]) for each in fields(kind) if each.name not in unsaved}
@@ -301,6 +302,7 @@ def _dataclass(kind: type) -> _Reader:
 
 
 def _typed_dict(kind: Any) -> _Reader:
+    """Read an object as a TypedDict; an unknown name is left out."""
     hints, required = _hints(kind)
     readers = {name: _reader(hint) for name, hint in hints.items()}
 

@@ -81,10 +81,10 @@ def blamed(outcome: Outcome, run_id: str, now: float) -> BadNode | None:
         return None
     from ddpkit.diagnosis.decide import analyze_log
 
-    # A lost node, and a fault in the kernel's own log that no script can cause.
     first = analyze_log([("kernel", failure.kernel)]).first
-    known = first is not None and first.evidence == "kernel"
-    return bad_node(failure.host, first.id, failure.kernel, run_id, now) if first is not None and known else None
+    if first is None or first.evidence != "kernel":  # the kernel's own log counts alone: no script writes it
+        return None
+    return bad_node(failure.host, first.id, failure.kernel, run_id, now)
 
 
 def merge(nodes: Sequence[BadNode], new: BadNode, now: float) -> tuple[BadNode, ...]:
@@ -133,9 +133,11 @@ def _changed(data: bytes, change: Change, *, by_hand_too: bool) -> bytes:
     before = tuple(node for _, node in records if node is not None)
     after = change(before)
     names = {each.name for each in fields(BadNode)}
-    kept = [
-        value for value, node in records if node is None or node in after or (not by_hand_too and set(value) - names)
-    ]
+    kept = []
+    for value, node in records:
+        by_hand = node is None or bool(set(value) - names)  # not ddpkit's, or a person has added a key
+        if node is None or node in after or (by_hand and not by_hand_too):
+            kept.append(value)
     new = [asdict(node) for node in after if node not in before]
     if len(kept) == len(records) and not new:
         return data
@@ -248,6 +250,7 @@ def _change(setting: str, change: Change, *, by_hand_too: bool) -> None:
 
 
 def _locked_change(path: Path, change: Change, *, by_hand_too: bool) -> None:
+    """Change the file under its lock, which lies beside it. Raises OSError, ValueError."""
     if path.exists() and not path.is_file():
         return  # /dev/null: nothing is remembered
     make_directories(path.parent)
@@ -266,7 +269,7 @@ def _locked_change(path: Path, change: Change, *, by_hand_too: bool) -> None:
             and stat.S_ISREG(status.st_mode)
         ):
             os.fchmod(lock, mode)
-        _take(lock, time.monotonic() + PATIENCE * 0.9)
+        _take_lock(lock, time.monotonic() + PATIENCE * 0.9)
         before = _read(real)
         after = _changed(before, change, by_hand_too=by_hand_too)
         if after != before:
@@ -275,7 +278,7 @@ def _locked_change(path: Path, change: Change, *, by_hand_too: bool) -> None:
         os.close(lock)
 
 
-def _take(lock: int, until: float) -> None:
+def _take_lock(lock: int, until: float) -> None:
     """Take the lock. Raises TimeoutError: then nothing is written later either."""
     while True:
         try:

@@ -47,8 +47,9 @@ class Liveness:
             self._on_change(now.words)
         # A launcher's end is seen in its own record, a job's in its output: see `job_status.get_job_status`.
         self._next_look = time.monotonic() + (0.5 if self._run.job else 0.1)
-        cut = now.state is RunState.UNKNOWN and self._run.job is not None and self._run.job.via is not None
-        self._living = now.state.may_live or (cut and self._living)
+        # Where the connection to a login host is lost, the last answer holds.
+        no_answer = now.state is RunState.UNKNOWN and self._run.job is not None and self._run.job.via is not None
+        self._living = now.state.may_live or (no_answer and self._living)
         return self._living
 
 
@@ -95,7 +96,7 @@ def stop(run: Run, *, at_once: bool = False) -> RunStatus:
         return _wait_for_job(run, JOB_MARGIN + run.grace)
     limit = MARGIN + (0.0 if at_once else run.grace)
     try:
-        ended = _end(run, limit, at_once=at_once)
+        ended = _signal_until_end(run, limit, at_once=at_once)
     except OSError as error:
         if not run.in_program:
             raise
@@ -113,8 +114,11 @@ def _stop_signal(run: Run, *, at_once: bool) -> signal.Signals:
     return signal.SIGQUIT if at_once and caught else signal.SIGTERM
 
 
-def _end(run: Run, limit: float, *, at_once: bool) -> bool:
-    """Send the signal and wait. A second SIGTERM means what SIGQUIT does."""
+def _signal_until_end(run: Run, limit: float, *, at_once: bool) -> bool:
+    """Send the signal and wait. `at_once` without SIGQUIT: SIGTERM again and again, whose second means the same.
+
+    Returns whether the launcher has ended. Raises UsageError, OSError.
+    """
     number = _stop_signal(run, at_once=at_once)
     if not at_once or number is signal.SIGQUIT:
         launcher_process.send_signal(run, number)
@@ -125,9 +129,9 @@ def _end(run: Run, limit: float, *, at_once: bool) -> bool:
             launcher_process.send_signal(run, signal.SIGTERM)
         except UsageError:
             if not sent:
-                raise  # else it is about to end, and has closed what it is known by
+                raise  # else the launcher is about to end, and has closed the marker by which it is known
         sent = True
-        if launcher_process.wait_for_end(run, AGAIN):  # two at the same time would be one
+        if launcher_process.wait_for_end(run, AGAIN):  # two signals at the same time would be one
             return True
     return False
 
@@ -163,7 +167,7 @@ class Removable(NamedTuple):
 
     run: Run
     seen: os.stat_result | None  # None: somebody removed it already
-    others: list[str]  # names in it that are not ddpkit's: any more of them stop the removal
+    foreign_names: list[str]  # in it, of what is not ddpkit's: any more of them stop the removal
 
 
 def check_removable(run: Run) -> Removable:
@@ -172,7 +176,7 @@ def check_removable(run: Run) -> Removable:
     shown = shlex.quote(run.folder)
     try:
         status = folder.lstat()
-        names = run_files.others(folder)
+        names = run_files.foreign_names(folder)
     except FileNotFoundError:
         return Removable(run, None, [])
     except OSError as error:
@@ -197,7 +201,7 @@ def remove_run(checked: Removable) -> None:
     run, seen = checked.run, checked.seen
     try:
         if seen is not None:
-            remove_as_seen(Path(run.folder), KIND, seen, run_files.others, checked.others)
+            remove_as_seen(Path(run.folder), KIND, seen, run_files.foreign_names, checked.foreign_names)
     except FileNotFoundError:
         pass
     except OSError as error:

@@ -124,23 +124,24 @@ def ledger(run: Run, now: float, first_step: float | None = None, saved: float |
     for index, each in enumerate(attempts):
         following = attempts[index + 1] if index + 1 < len(attempts) else None
         end = max(each.started, each.ended or (following.started if following else now))
-        first = each.first_step or (first_step if following is None else None)
-        exact, trained = exact and first is not None, trained or first is not None
-        first = min(max(first or end, each.started), end)
-        redone = 0.0
+        seen_step = each.first_step or (first_step if following is None else None)
+        exact = exact and seen_step is not None
+        trained = trained or seen_step is not None
+        first = min(max(seen_step or end, each.started), end)  # within the attempt; none seen: all was start-up
+        redone = 0.0  # what the next attempt has to do again
         if each.failure is not None and first < end:
-            last = each.saved or (saved if following is None else None)
-            lost_known = lost_known and last is not None
-            redone = end - min(max(last, first), end) if last is not None else 0.0
+            checkpoint = each.saved or (saved if following is None else None)
+            lost_known = lost_known and checkpoint is not None
+            redone = end - min(max(checkpoint, first), end) if checkpoint is not None else 0.0
         wait = max(0.0, following.started - end) if following else 0.0
         start_up += first - each.started
         training += end - first - redone
         lost += redone
         waiting += wait
-        if each.decision is not None:
-            after = _start_up(following, now) if following else 0.0
+        if each.decision is not None:  # its hosts share the cost, with the start-up of the next attempt
+            next_start = _start_up(following, now) if following else 0.0
             for host in each.decision.hosts:
-                costs[host] = costs.get(host, 0.0) + (redone + wait + after) / len(each.decision.hosts)
+                costs[host] = costs.get(host, 0.0) + (redone + wait + next_start) / len(each.decision.hosts)
     total = start_up + training + lost + waiting
     return Ledger(
         total=total,

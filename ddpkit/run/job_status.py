@@ -52,7 +52,7 @@ class JobStatus:
     ask_there: bool = False  # where the job was submitted, more is known of it
 
 
-class _Known:
+class _LastStatus:
     """The last status of one job in this process, and when the scheduler may be asked again."""
 
     def __init__(self, place: str, period: float) -> None:
@@ -60,7 +60,7 @@ class _Known:
         self.status: JobStatus | None = None
         self.tail = b""  # the end of its output
         self.cancelled = False  # by this process
-        self.ends = False  # as that, or its output, says
+        self.ends = False  # it was cancelled, or its output says that it ends
 
     def read_end(self, run: Run, job: RecordedJob) -> None:
         """Read the end of the job's output: it shows the start and the end sooner than the scheduler is asked."""
@@ -72,12 +72,13 @@ class _Known:
             tail = b""
         if tail == self.tail or self.status is None:
             return
-        began, ends = not self.tail and self.status.state is RunState.QUEUED, self.ends
+        began = not self.tail and self.status.state is RunState.QUEUED
+        ended_before = self.ends
         self.tail = tail
         self.ends = self.cancelled or not tail or says_end(tail.decode("utf-8", "replace"))
-        if began or (self.ends and not ends):
-            self.poller.enter(Phase.ENDING)
-        elif ends and not self.ends:
+        if began or (self.ends and not ended_before):
+            self.poller.enter(Phase.ENDING)  # ask more often, for a while
+        elif ended_before and not self.ends:
             self.poller.enter(Phase.LIVING)
 
     def ask(self, run: Run, job: RecordedJob) -> JobStatus:
@@ -92,7 +93,7 @@ class _Known:
         return self.status
 
 
-_known: dict[tuple[str, str], _Known] = {}
+_known: dict[tuple[str, str], _LastStatus] = {}
 
 
 def expect_end(run: Run, job: RecordedJob) -> None:
@@ -102,10 +103,10 @@ def expect_end(run: Run, job: RecordedJob) -> None:
     known.poller.enter(Phase.ENDING)
 
 
-def _known_job(run: Run, job: RecordedJob) -> _Known:
+def _known_job(run: Run, job: RecordedJob) -> _LastStatus:
     key = run.folder, run.job_id or ""
     if key not in _known:
-        _known[key] = _Known(machine_of(run).place, job.poll)
+        _known[key] = _LastStatus(machine_of(run).place, job.poll)
     return _known[key]
 
 
@@ -244,8 +245,9 @@ def _other_job(
     if now.user != user or _is_later(run, job, now.submitted, restarted=restarted):
         words = f"job {run.job_id} has ended, and its number is that of another job now"
         return JobStatus(state=RunState.OVER, words=words)
-    same_time = now.submitted == job.submitted if job.submitted and not restarted else True
-    if not same_time or _is_early(run, job, now.submitted):
+    # A requeue changes the time, and a record may lack it.
+    other_time = bool(job.submitted) and not restarted and now.submitted != job.submitted
+    if other_time or _is_early(run, job, now.submitted):
         return _doubtful(run, scheduler, f"was submitted at {now.submitted}")
     if job.name and now.name != job.name:
         return _doubtful(run, scheduler, f"has the name {now.name!r}, and not {job.name!r}")
@@ -266,6 +268,7 @@ def _is_later(run: Run, job: RecordedJob, submitted: str, *, restarted: bool) ->
 
 
 def _is_early(run: Run, job: RecordedJob, submitted: str) -> bool:
+    """Tell whether a job was submitted before the run's, or, where that time is not known, before the run began."""
     then, now = _seconds(job.submitted), _seconds(submitted)
     return now is not None and now < (then if then is not None else run.started - EARLY)
 
@@ -289,9 +292,9 @@ def _failed(run: Run, job: RecordedJob, scheduler: Scheduler, bad: Sequence[Mapp
     first, cancelled = bad[0], all(map(is_cancelled, bad))
     killer, code = int(first["signal"] or 0), int(first["code"] or 0)
     if not cancelled and not job.many and first["state"] in ("FAILED", "OUT_OF_MEMORY", *scheduler.success_states):
-        rank = first_failure(run)
-        if rank is not None:  # the rank that failed says more
-            failure, verdict = rank
+        found = first_failure(run)
+        if found is not None:  # the rank that failed says more
+            failure, verdict = found
             return JobStatus(
                 state=RunState.FAILED, exit_code=failure.exit_code, words=f"{name}: {verdict}", failure=failure
             )
@@ -383,12 +386,12 @@ def job_ranks(run: Run) -> JobRanks | None:
 
 
 def _events(machine: Machine, log: str, reader: JobOutput) -> Iterator[Event]:
-    for data in _ends(machine, log):
+    for data in _head_and_tail(machine, log):
         yield from reader.feed(data)
     yield from reader.flush()
 
 
-def _ends(machine: Machine, log: str) -> Iterator[bytes]:
+def _head_and_tail(machine: Machine, log: str) -> Iterator[bytes]:
     """Yield the beginning and the end of a file, in whole lines."""
     first = machine.read(log, 0, OUTPUT_HEAD + OUTPUT_TAIL + 1)
     if len(first) <= OUTPUT_HEAD + OUTPUT_TAIL:

@@ -93,7 +93,7 @@ def process_state(pid: int) -> str:
 
 
 def boot_id() -> str:
-    """Return the boot and the process namespace in which the ids of this process are valid."""
+    """Return the boot and the process namespace in which process ids of this process are valid: `BOOT pid:[NUMBER]`."""
     try:
         text = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{text} {Path('/proc/self/ns/pid').readlink()}"
@@ -111,7 +111,10 @@ def _run_program(argv: list[str]) -> str:
 
 
 def is_local(run: Run) -> bool:
-    """Tell whether this process can see the launcher's. It can, if the boot is over: nothing of that lives."""
+    """Tell whether this process can see whether the launcher lives: one machine, and one process namespace.
+
+    Also after a restart of the machine: nothing of an earlier boot lives.
+    """
     if run.launcher_host != os.uname().nodename:
         return False
     was, now = run.launcher_boot.split(" "), boot_id().split(" ")
@@ -150,8 +153,9 @@ def is_alive(run: Run) -> bool:
     if not run.in_program:
         return True
     folder = Path(run.folder)
-    if not (is_own(folder) if run.marker is None else run.marker == marker_of(folder)):
-        return True  # what others put in the place of its directory says nothing of it
+    in_place = is_own(folder) if run.marker is None else run.marker == marker_of(folder)
+    if not in_place:
+        return True  # what others put in the place of its directory says nothing of the run
     try:
         now = load(folder)  # the program may go on after the run
     except RecordError:
@@ -171,10 +175,10 @@ def is_launcher(run: Run) -> bool:
         return not Path("/proc/self/fd").exists() and "ddpkit" in command
     except OSError:
         return False
-    return any(_writes(handle, Path(run.folder, MARKER), run.marker) for handle in handles)
+    return any(_is_open_to_write(handle, Path(run.folder, MARKER), run.marker) for handle in handles)
 
 
-def _writes(handle: Path, path: Path, known: tuple[int, int] | None) -> bool:
+def _is_open_to_write(handle: Path, path: Path, known: tuple[int, int] | None) -> bool:
     """Tell whether an open file of a process (/proc/PID/fd/N) is this one, and open for writing.
 
     `known`: its device and inode. Without these, it is the one that has this path by now.

@@ -108,13 +108,13 @@ class _Index:
 class _File:
     """One log: how much it has had, and its earlier parts. Of thousands of ranks each has one."""
 
-    __slots__ = ("begin", "kept", "parts", "retry_at", "size", "theirs", "torn")
+    __slots__ = ("begin", "kept", "parts", "retry_at", "size", "torn", "was_there")
 
     def __init__(self) -> None:
         self.begin, self.size = 0, 0  # bytes of all earlier parts, and of the file
         self.parts: list[tuple[str, os.stat_result]] = []
         self.kept = 0  # bytes of the file and of the parts that are still there
-        self.theirs = False  # it was there before: it is not cut
+        self.was_there = False  # before the run: it is not cut
         self.retry_at = 0.0  # time.monotonic(): until then nothing is written, unless there is memory for what waits
         self.torn = False  # what was written last is a part of a line
 
@@ -251,6 +251,7 @@ class LogFiles:
             self._write(*self._batches.popleft())
 
     def _run(self) -> None:
+        """Write batches until `close`, or until another thread has taken over. Then say where lines are missing."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._batches or self._closing)
@@ -281,7 +282,7 @@ class LogFiles:
             together.setdefault(name, []).append(data)
         if self._limit:
             self._begin_parts([INDEX, ALL, *together])
-        begins, left = {}, {}
+        begins, left = {}, {}  # by name: where its bytes begin in the file, and how many of them were written
         for name, each in together.items():
             begins[name], left[name] = self._append_all(name, b"".join(each))
         whole = {name for name, each in together.items() if left[name] == sum(map(len, each))}
@@ -299,17 +300,17 @@ class LogFiles:
     def _say_gap(self, whole: Iterable[str]) -> list[Written]:
         """Write that lines are missing before those of the names that are written again."""
         with self._changed:
-            back = self._gaps.intersection(whole)
-        if not back:
+            closed_gaps = self._gaps.intersection(whole)
+        if not closed_gaps:
             return []
         words, log = self._gap_words, self._files[OWN]
         written = self._append(OWN, words)
-        self._gaps -= back if written == len(words) else set()
+        self._gaps -= closed_gaps if written == len(words) else set()
         return [(OWN, "", log.begin + log.size - written, words[:written])] if written else []
 
     @staticmethod
     def _written(pieces: list[Piece], begins: dict[str, int], left: dict[str, int]) -> list[Written]:
-        """Return what was written of pieces, each with its begin in its file."""
+        """Return what was written of pieces, each with its begin in its file. Counts both dictionaries down."""
         found = []
         for name, host, data in pieces:
             written = data[: left[name]]
@@ -343,7 +344,10 @@ class LogFiles:
         return log.begin + log.size - written, written
 
     def _append(self, name: str, data: bytes) -> int:
-        """Append to a log. Returns how many bytes of `data` are in it: without room, after a while, not all."""
+        """Append to a log. Returns how many bytes of `data` are in it: without room, after a while, not all.
+
+        After a torn line the next one begins on a row of its own.
+        """
         log, done = self._files[name], 0
         if not data or (time.monotonic() < log.retry_at and not self._has_memory and not self._closing):
             return 0
@@ -373,7 +377,7 @@ class LogFiles:
             file = open_for_append(str(self.folder / file_name(name)), LOG_MODE)
             if not log.begin and not log.size:
                 log.size = os.fstat(file).st_size
-                log.theirs = log.size > 0
+                log.was_there = log.size > 0
         self._open[name] = file
         return file
 
@@ -414,9 +418,9 @@ class LogFiles:
     # ---- the limit
 
     def _begin_parts(self, names: Iterable[str]) -> None:
-        """Begin new files where lines follow and some are large."""
+        """Begin a new file for each of these names whose file is large: only whole parts can be dropped later."""
         of_index = self._limit // INDEX_PART
-        share = (self._limit - of_index) // (4 * max(1, len(self._files)))
+        share = (self._limit - of_index) // (4 * max(1, len(self._files)))  # of four parts for each log
         for name in names:
             log = self._files.get(name)
             least = of_index // CUT if name == INDEX else max(share, log.kept // CUT if log else 0)
@@ -431,7 +435,7 @@ class LogFiles:
 
     def _begin_part(self, name: str, log: _File) -> None:
         """Move a log to the name of an earlier part; the next line begins a new file."""
-        if log.theirs:
+        if log.was_there:
             return
         file = file_name(name)
         part = part_name(file, log.begin)

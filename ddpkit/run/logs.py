@@ -168,15 +168,16 @@ class _Log:
         """Begin where the last `number` of the lines that match begin, or before. It reads from the end."""
         file = CutFile(self.path.parent, self.path.name)
         end, first = file.size, max(self.offset, file.first)
-        seen, begun = 0, b""  # the end of a line whose begin is in the block before
+        seen = 0  # lines that match
+        torn = b""  # the end of a line whose begin is in the block before
         while end > first and seen <= number:
             begin = max(first, end - BLOCK)
-            head, *lines = (file.read_whole(begin, end - begin) + begun).split(b"\n")
+            head, *lines = (file.read_whole(begin, end - begin) + torn).split(b"\n")
             if len(head) > LONGEST:
                 return
             seen += sum(matches(self._parse(each)) for each in lines if each)
-            begun, end = head, begin
-        self._tail = _Tail(self.path, end + len(begun) + 1 if end > first else first)
+            torn, end = head, begin
+        self._tail = _Tail(self.path, end + len(torn) + 1 if end > first else first)
 
 
 def _source(run: Run, wanted: LineFilter, since: float | None) -> Source:
@@ -295,8 +296,9 @@ class ReplicaLogs:
         # The file of one rank has no times: the index of all is read, and the other ranks' lines are left out.
         self._run, self._wanted, self._since = run, replace(wanted, ranks=None), since
         self._waiting: dict[str, deque[Line]] = {}  # by folder: lines that were read
+        # By folder: its log, and the function that marks a line as one of its replica.
         self._sources: dict[str, tuple[Source, Callable[[Line], Line]]] = {}
-        self._begun: set[str] | None = None  # names of the folders of starts whose logs are among these
+        self._begun: set[str] | None = None  # names of the folders of starts that were looked at
         if wanted.replicas is None:
             own = replace(run, replicas=())
             self._sources[run.folder] = _source(own, self._wanted, since), lambda line: line
@@ -310,24 +312,24 @@ class ReplicaLogs:
             begun = set()
         if begun == self._begun:
             return
-        known: set[str] = set()
+        looked_at: set[str] = set()
         for replica in replicas.replicas_of(self._run):
-            wanted = self._wanted.replicas is None or replica.name in self._wanted.replicas
+            is_wanted = self._wanted.replicas is None or replica.name in self._wanted.replicas
             for start in replica.starts:
-                if wanted and start.folder not in self._sources:
+                if is_wanted and start.folder not in self._sources:
                     if not start.job and not (Path(start.folder) / INDEX).exists():
-                        continue
+                        continue  # no log yet: the next look reads this record again
                     source = _source(start, self._wanted, self._since)
-                    self._sources[start.folder] = source, partial(self._with_front, replica, start)
-                known.add(start.run_id)
-        self._begun = known
+                    self._sources[start.folder] = source, partial(self._marked, replica, start)
+                looked_at.add(start.run_id)
+        self._begun = looked_at
 
     @staticmethod
-    def _with_front(replica: replicas.Replica, start: Run, line: Line) -> Line:
+    def _marked(replica: replicas.Replica, start: Run, line: Line) -> Line:
         return replace(line, replica=replica.name, front=replica.label(start, line.source, line.host))
 
     def _fill(self, name: str) -> bool:
-        """Read more of one log, where all that was read is taken. Tell whether there is a line."""
+        """Read more of one log, by its folder, where no line of it waits. Tell whether a line waits now."""
         source, mark = self._sources[name]
         waiting = self._waiting.setdefault(name, deque())
         while not waiting and (new := source.read()) is not None:
@@ -419,8 +421,11 @@ def read_ordered(folder: Path) -> LogText:
 
 
 def _read(read: Callable[[], T | None], going_on: Callable[[], bool] | None, after: float) -> Iterator[T]:
-    """Yield what `read` returns, until the end and for `after` seconds more."""
-    until = time.monotonic() if going_on is None else None
+    """Yield what `read` returns as long as the run is going on, and for `after` seconds more.
+
+    `going_on`, None: nothing more is written, and the end is where `read` first returns None.
+    """
+    until: float | None = None  # a time.monotonic(), from the first empty read after the end of the run on
     while True:
         # Asked before the read: what was written before the end is then seen by this read.
         over = until is not None or going_on is None or not going_on()
@@ -428,7 +433,8 @@ def _read(read: Callable[[], T | None], going_on: Callable[[], bool] | None, aft
         if new is not None:
             yield new
         elif over:
-            until = time.monotonic() + after if until is None else until
+            if until is None:
+                until = time.monotonic() + (0.0 if going_on is None else after)
             if time.monotonic() >= until:
                 return
             time.sleep(PAUSE / 2)
@@ -522,6 +528,7 @@ def _size(path: Path) -> int:
         return 0
 
 
+# Of the directory that was looked at last: its time of change, and the parts of each file as (begin, name).
 _listed: dict[Path, tuple[int, dict[str, list[tuple[int, str]]]]] = {}
 
 
@@ -560,11 +567,12 @@ class OrderedLog:
     def _begin_at(self, offset: int) -> None:
         self._offset = offset
         self._rest = b""  # the begin of a row
-        self._rows: deque[tuple[bytes, str, int, int, float]] = deque()  # name, host, begin, length, time
+        # Rows of the index: name, host, begin, length, time of the block.
+        self._rows: deque[tuple[bytes, str, int, int, float]] = deque()
         self._when = 0.0  # of the block that is parsed
         self._block: dict[bytes, tuple[int, str]] = {}  # by name: next offset, and host
         self._lines = PiecesOfLines()
-        self._short_since = 0.0
+        self._short_since = 0.0  # time.monotonic() since which bytes of the first row are missing; 0: none is
 
     def read(self) -> list[Line] | None:
         """Return new lines; None where there are none."""
@@ -609,6 +617,7 @@ class OrderedLog:
         return [Line(source=source, host=host, text=text, when=when) for text in self._lines.add(name, data)]
 
     def _parse(self, data: bytes) -> None:
+        """Take bytes of the index: `NAME LENGTH BEGIN HOST`, `NAME LENGTH` behind the last of that name, `@ TIME`."""
         *rows, self._rest = (self._rest + data).split(b"\n")
         block = self._block
         for row in rows:
@@ -679,7 +688,10 @@ class OrderedLog:
             yield end, self.rest()
 
     def _find(self, since: float) -> int:
-        """Return where the blocks begin of which the one after is of this time or later."""
+        """Return where the first block of the index begins that may have lines of this time or later.
+
+        A block that began up to a second before may have such lines. Without any, the end of what was read.
+        """
         low, high = self._index.first, self._index.size
         while high - low > INDEX_BLOCK:
             middle = (low + high) // 2

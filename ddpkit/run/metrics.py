@@ -147,7 +147,7 @@ def _own_bytes(path: Path, folder: Path) -> bytes:
     except (OSError, ValueError, TypeError, AttributeError):
         size, when = 0, 0
     if size and _size_and_time(path) == (size, when):
-        return b""
+        return b""  # nothing was written since the start of the run
     # In the directory of a run lies no link; a script's own file may be one.
     return own_lines(_content(path, follow=path.parent != folder), size)
 
@@ -164,9 +164,10 @@ def own_lines(data: bytes, size: int) -> bytes:
     All of it where the steps continue after them: a run that was resumed, or one that wrote the file anew.
     """
     at = size if data[:size].endswith(b"\n") else data.find(b"\n", size) + 1  # after a torn line
-    last = next(filter(None, map(_record, reversed(data[:at].split(b"\n")))), None)
-    first = next(filter(None, map(_record, data[at:].split(b"\n"))), None)
-    return data[at:] if last and first and first["step"] <= last["step"] else data
+    last_before = next(filter(None, map(_record, reversed(data[:at].split(b"\n")))), None)
+    first_after = next(filter(None, map(_record, data[at:].split(b"\n"))), None)
+    starts_over = last_before and first_after and first_after["step"] <= last_before["step"]
+    return data[at:] if starts_over else data
 
 
 def keep(path: Path, folder: Path) -> Path | None:

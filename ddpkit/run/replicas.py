@@ -120,6 +120,7 @@ def _states(run: Run) -> RolesFile:
 
 
 def _replica(run: Run, name: str, state: ReplicaState | None, *, alone: bool) -> Replica:
+    """Read the starts of a replica, from the first one on, until a number has no record."""
     starts: list[Run] = []
     problem = ""
     for number in range(1, MOST_STARTS):
@@ -128,7 +129,7 @@ def _replica(run: Run, name: str, state: ReplicaState | None, *, alone: bool) ->
         if not os.path.lexists(folder / record.FILE):
             break
         try:
-            starts.append(_of_launcher(run, folder, run_id))
+            starts.append(_read_start(run, folder, run_id))
         except RecordError as error:
             problem = error.message
         except OSError as error:
@@ -136,8 +137,8 @@ def _replica(run: Run, name: str, state: ReplicaState | None, *, alone: bool) ->
     return Replica(of=run.run_id, name=name, alone=alone, state=state, starts=tuple(starts), problem=problem)
 
 
-def _of_launcher(run: Run, folder: Path, run_id: str) -> Run:
-    """Read the record of a replica. Raises RecordError for another one's, OSError."""
+def _read_start(run: Run, folder: Path, run_id: str) -> Run:
+    """Read the record of one start of a replica; its launcher is that of the run. Raises RecordError, OSError."""
     own = record.read_record(folder)
     if own.run_id != run_id or own.replicas:
         raise RecordError(folder / record.FILE, f"it is that of run {own.run_id}, and not of {run_id}")

@@ -37,7 +37,8 @@ class _Content:
 
     def directory(self, path: Path) -> _Content | None:
         """Return the content of a directory in this one; None: it is not ddpkit's."""
-        kind = next((kind for kind, form in _DIRECTORIES.items() if re.fullmatch(form, path.name)), path.name)
+        # Directories with a number or a time in their name have one content: that of their kind.
+        kind = next((each for each, form in _DIRECTORIES.items() if re.fullmatch(form, path.name)), path.name)
         content = self.directories.get(kind)
         if kind == "run" and not is_owned(os.fspath(path), KIND):
             return None
@@ -113,24 +114,25 @@ def is_of_attempt(path: Path) -> bool:
     if path.is_symlink() or not path.is_dir():
         return _ATTEMPT.has_file(path.name)
     content = _ATTEMPT.directory(path)
-    return content is not None and not any(_others(path, content, ""))
+    return content is not None and not any(_foreign_names(path, content, ""))
 
 
-def others(folder: Path) -> list[str]:
+def foreign_names(folder: Path) -> list[str]:
     """Return what is not ddpkit's in a run's directory, by names below it. Raises OSError.
 
     A directory that ddpkit does not make stands for all in it.
     """
-    return sorted(_others(folder, _RUN, ""))
+    return sorted(_foreign_names(folder, _RUN, ""))
 
 
-def _others(folder: Path, content: _Content, above: str) -> Iterator[str]:
+def _foreign_names(folder: Path, content: _Content, prefix: str) -> Iterator[str]:
+    """Yield what is not ddpkit's in a directory, whose own content is `content`. `prefix`: in front of each name."""
     for path in folder.iterdir():
         inner = content.directory(path) if path.is_dir() and not path.is_symlink() else None
         if inner is not None:
-            yield from _others(path, inner, f"{above}{path.name}/")
+            yield from _foreign_names(path, inner, f"{prefix}{path.name}/")
         elif path.is_dir() or not content.has_file(path.name):
-            yield f"{above}{path.name}"
+            yield f"{prefix}{path.name}"
 
 
 # ---- who can change them
@@ -155,8 +157,8 @@ def read_own(folder: Path, name: str, limit: int, marker: tuple[int, int] | None
 
     `marker`: device and inode of the directory's marker, by which one in the `logs/` of a team is told from another.
     """
-    content, private, found = _read(folder, name, limit)
-    if not private or (is_replaceable(folder) if marker is None else marker != found):
+    content, private, found_marker = _read(folder, name, limit)
+    if not private or (is_replaceable(folder) if marker is None else marker != found_marker):
         raise OSError(errno.EPERM, "others can change it", str(folder / name))
     return content
 
@@ -212,9 +214,8 @@ def check_run_folder(folder: Path, trusted: Path | None) -> None:
 
     `trusted`: the program that runs; whoever can replace it is no stranger.
     """
-    others = strangers(str(folder), [str(trusted)] if trusted else [])
-    if others:
-        who = ", ".join(others)
+    who = ", ".join(strangers(str(folder), [str(trusted)] if trusted else []))
+    if who:
         raise UsageError(
             f"{who} can put another directory in the place of {folder.parent}, from which the job would load programs",
             f"namei -l {shlex.quote(str(folder.parent))}, or --log-dir DIR in a directory that only you can change",

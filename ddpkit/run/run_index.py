@@ -188,7 +188,8 @@ def _entry(run_id: str) -> IndexEntry:
         file, private = _read_file(path)
     except (OSError, RecordError) as error:
         return _unreadable(run_id, str(path), "", error)
-    folder, kept = Path(file.folder), file.run if private else None
+    folder = Path(file.folder)
+    kept = file.run if private else None  # the record as it began, of which the index can be believed
     try:
         run = _with_identity(read_record(folder), file if private else None)
         return IndexEntry(run_id=run_id, folder=file.folder, host=file.host, run=run)
@@ -230,8 +231,10 @@ def _missing(run_id: str, file: IndexFile, kept: Run | None) -> IndexEntry:
     A job of it may run all the same, until the scheduler has said that it has ended.
     """
     run = None
-    if kept is not None and (file.end is None if kept.job is not None else is_local(kept) and is_alive(kept)):
-        run = replace(kept, folder=file.folder, origin=Origin.INDEX, marker=file.marker)
+    if kept is not None:
+        may_live = file.end is None if kept.job is not None else is_local(kept) and is_alive(kept)
+        if may_live:
+            run = replace(kept, folder=file.folder, origin=Origin.INDEX, marker=file.marker)
     if file.host != os.uname().nodename:
         # A home may be shared by hosts that do not share the folder.
         problem = f"run {run_id} is in {file.folder} on {file.host}"
@@ -242,7 +245,10 @@ def _missing(run_id: str, file: IndexFile, kept: Run | None) -> IndexEntry:
 
 
 def _with_identity(run: Run, file: IndexFile | None) -> Run:
-    """Return a record of a folder, with the identity that the index has. Raises RecordError for another run."""
+    """Return a record of a folder, with the identity that the index has. Raises RecordError for another run.
+
+    `file`: of the index; None: it has none that can be believed, and the record stays as it is.
+    """
     if file is None or file.run is None:
         return run
     kept, end = file.run, file.end
@@ -266,8 +272,8 @@ def read_run(folder: Path) -> Run | None:
         file, private = _read_file(index_folder() / run.run_id)
     except (OSError, RecordError, RuntimeError):
         return run
-    same = run.origin is Origin.DIRECTORY or os.path.realpath(file.folder) == os.path.realpath(folder)
-    return _with_identity(run, file if private and same else None)
+    is_same_folder = run.origin is Origin.DIRECTORY or os.path.realpath(file.folder) == os.path.realpath(folder)
+    return _with_identity(run, file if private and is_same_folder else None)
 
 
 def reload(run: Run) -> Run:
@@ -284,29 +290,31 @@ def find_project(directory: Path) -> Path:
 
     The home directory counts only for itself: its `.git` often holds settings, and its subdirectories are projects.
     """
-    return next((each for each in _above(directory.resolve()) if _is_marked(each)), directory.resolve())
+    return next((each for each in _up_to_home(directory.resolve()) if _is_marked(each)), directory.resolve())
 
 
-def above(project: Path) -> Iterator[Path]:
+def project_and_above(project: Path) -> Iterator[Path]:
     """Yield a project, and the directories above it if neither `ddpkit.toml` nor `.git` marks it.
 
     One in which every user can write, as in /tmp, is no project of what is below it.
     """
-    for each in _above(project):
+    for each in _up_to_home(project):
         if each == project or not each.stat().st_mode & 0o002:
             yield each
         if _is_marked(each):
             return
 
 
-def _above(directory: Path) -> Iterator[Path]:
+def _up_to_home(directory: Path) -> Iterator[Path]:
+    """Yield a directory, and those above it that are below the home directory or the root."""
     home = os.path.realpath(os.environ.get("HOME") or "/")
     yield directory
     yield from itertools.takewhile(lambda each: str(each) not in ("/", home), directory.parents)
 
 
 def _is_marked(directory: Path) -> bool:
-    return not all(is_planted(directory / name) for name in ("ddpkit.toml", ".git"))
+    """Tell whether a directory has one of these names, and no stranger put it there."""
+    return any(not is_planted(directory / name) for name in ("ddpkit.toml", ".git"))
 
 
 def project_of(run: Run) -> Path:
@@ -344,11 +352,12 @@ def find_run(word: str, known: Sequence[IndexEntry], command: str = "ddpkit stat
     known = [*known, *_of_other_hosts(known)]
     entries = {entry.run_id: entry for entry in known}
     matching = _matching(word, entries) if word else []
+    # Else the id of a scheduler's job.
     matching = matching or [entry.run_id for entry in known if entry.run is not None and word == _job_of(entry.run)]
     if len(matching) == 1:
         return _readable(entries[matching[0]], command)
     if matching:
-        raise several(
+        raise several_runs(
             f"{word!r} matches {len(matching)} runs", [entries[run_id] for run_id in matching], known, command
         )
     raise _no_such_run(word, known, command)
@@ -359,7 +368,7 @@ def _no_such_run(word: str, known: Sequence[IndexEntry], command: str, *, whole:
     similar = [run_id for run_id in entries if word in run_id] or difflib.get_close_matches(word, entries, 3, 0.5)
     if similar and word:
         what = f"run {word!r} not found; similar runs"
-        return several(what, [entries[each] for each in similar], known, command, whole=whole, kind=NoSuchRunError)
+        return several_runs(what, [entries[each] for each in similar], known, command, whole=whole, kind=NoSuchRunError)
     return explain_missing(f"run {word!r} not found", known, "ddpkit ps")
 
 
@@ -395,12 +404,12 @@ def find_target(
     if len(matching) == 1:
         return _readable(matching[0], command)
     if matching:
-        raise several(f"{word!r} matches {len(matching)} runs", matching, known, command)
+        raise several_runs(f"{word!r} matches {len(matching)} runs", matching, known, command)
     others = [entries[run_id] for run_id in _matching(word, entries)] if word else []
     if others:
         short = len(word) < LEAST and not by_name
         why = f"fewer than {LEAST} characters of an id" if short else "no run of this project; type the whole id"
-        raise several(f"{word!r} is {why}", others, known, command, whole=True)
+        raise several_runs(f"{word!r} is {why}", others, known, command, whole=True)
     raise _no_such_run(word, known, command, whole=True)
 
 
@@ -448,7 +457,7 @@ def _of_other_hosts(known: Sequence[IndexEntry]) -> Iterator[IndexEntry]:
             yield IndexEntry(run_id=run.run_id, folder=run.folder, host=run.launcher_host, run=run)
 
 
-def several(
+def several_runs(
     what: str,
     entries: Sequence[IndexEntry],
     known: Sequence[IndexEntry],

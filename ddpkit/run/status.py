@@ -63,9 +63,9 @@ def command_there(verb: str, run: Run, *, terminal: bool = False) -> str:
 
         program = scheduler_of(run.backend).state_of(run.job_id or "")[0]
         return one_line(f"where {program} asks {run.job.controller or run.job.cluster}: {shown}")
-    was, here = run.launcher_boot.partition(" "), launcher_process.boot_id().partition(" ")
-    namespace = re.fullmatch(r"pid:\[(\d+)\]", was[2])
-    if was[0] == here[0] and namespace:
+    boot, _, namespace_of_launcher = run.launcher_boot.partition(" ")  # see `boot_id`
+    namespace = re.fullmatch(r"pid:\[(\d+)\]", namespace_of_launcher)
+    if boot == launcher_process.boot_id().partition(" ")[0] and namespace:
         return f"lsns {namespace[1]}, and in that container: {shown}"
     return f"on that machine: {shown}"
 
@@ -97,6 +97,7 @@ def get_status(run: Run) -> RunStatus:
 
 
 def _elsewhere(run: Run) -> RunStatus:
+    """Say where the launcher of a run is, whose process this host cannot see."""
     if run.launcher_host != os.uname().nodename:
         words = f"on {run.launcher_host}, and not visible from here"
         return RunStatus(state=RunState.ELSEWHERE, words=words, hint=command_there("status", run), run=run)
@@ -135,6 +136,7 @@ def _ended(run: Run) -> RunStatus:
 
 
 def _job_status(run: Run, job: RecordedJob) -> RunStatus:
+    """Ask the scheduler for the job of a run, unless others can change the record, and keep its end."""
     if run.origin is Origin.OTHERS:
         words = f"job {run.job_id}: its record {run_index.whose(run)}; ddpkit asks no scheduler for it"
         return RunStatus(state=RunState.UNKNOWN, words=words, run=run)
@@ -144,8 +146,8 @@ def _job_status(run: Run, job: RecordedJob) -> RunStatus:
     if now.state.ended:
         return _ended(_keep_end(run, now))
     hint = command_there("status", run) if now.ask_there else now.hint
-    here = run.launcher_host == os.uname().nodename  # elsewhere it may lie on a disk of another host
-    gone = now.state.living and here and not os.path.lexists(run.folder)
+    on_launch_host = run.launcher_host == os.uname().nodename  # else its folder may be on a disk of another host
+    gone = now.state.living and on_launch_host and not os.path.lexists(run.folder)
     words = now.words + ("; its directory was deleted, with its logs" if gone else "")
     return RunStatus(state=now.state, words=words, hint=hint, run=run)
 
@@ -182,20 +184,20 @@ def choose(word: str | None, command: str, *, acts: bool = False, newest: bool =
     above, and none of several that run. `newest`: choose the newest, also where an older one runs. `command`: what the
     user can type instead, with `{}` for the run. Raises UsageError.
     """
-    known, project = run_index.list_runs(), here()
+    known, project = run_index.list_runs(), current_project()
     if word is not None:
         if acts:
             return run_index.find_target(word, known, project, command, by_name=True)
         return run_index.find_run(word, known, command)
     mine = runs_of_project(known, acts=acts)
-    going = [entry for entry in mine if entry.run and not entry.run.state.ended]
-    living = _living(going, every=acts)
+    not_ended = [entry for entry in mine if entry.run and not entry.run.state.ended]
+    living = _living(not_ended, every=acts)
     if acts and len(living) > 1:
-        raise run_index.several(f"{len(living)} runs of this project are running", living, known, command)
+        raise run_index.several_runs(f"{len(living)} runs of this project are running", living, known, command)
     for entry in (*([] if newest else living), *mine):
         if entry.run is not None:
             return entry.run
-    others = [entry for entry in known if entry.run is not None]
+    others = [entry for entry in known if entry.run is not None]  # all of other projects: `mine` is empty
     if not others:
         raise run_index.explain_missing("no run found", known, "ddpkit launch -- SCRIPT")
     running = _living([entry for entry in others if entry.run and not entry.run.state.ended])
@@ -203,7 +205,7 @@ def choose(word: str | None, command: str, *, acts: bool = False, newest: bool =
         raise UsageError("no run is running, in this project or in another", "ddpkit ps")
     others = running or others
     where = f"this project ({project})" if project else "the current directory, which was deleted,"
-    raise run_index.several(f"no run of {where} found; runs of other projects", others, known, command, whole=acts)
+    raise run_index.several_runs(f"no run of {where} found; runs of other projects", others, known, command, whole=acts)
 
 
 def runs_of_project(known: Sequence[IndexEntry], *, acts: bool = False) -> list[IndexEntry]:
@@ -211,8 +213,8 @@ def runs_of_project(known: Sequence[IndexEntry], *, acts: bool = False) -> list[
 
     `acts`: a command changes them; then none above.
     """
-    project = here()
-    directories = [] if project is None else [project] if acts else run_index.above(project)
+    project = current_project()
+    directories = [] if project is None else [project] if acts else run_index.project_and_above(project)
     for directory in directories:
         mine = [entry for entry in known if entry.run is not None and run_index.project_of(entry.run) == directory]
         if mine:  # a hold runs for days beside the launches, and is meant where it is named, or alone
@@ -225,7 +227,7 @@ def started_here(known: Sequence[IndexEntry]) -> list[IndexEntry]:
 
     What acts on all runs never climbs to a directory above, not even to the project's own.
     """
-    project, mine = here(), runs_of_project(known, acts=True)
+    project, mine = current_project(), runs_of_project(known, acts=True)
     folder = Path.cwd().resolve() if mine else None
     if folder is None or folder == project:
         return mine
@@ -239,7 +241,7 @@ def living_here() -> list[Run]:
     return [entry.run for entry in _living(going) if entry.run is not None]
 
 
-def here() -> Path | None:
+def current_project() -> Path | None:
     """Return the project of the current directory."""
     try:
         return run_index.find_project(Path.cwd())
@@ -322,10 +324,10 @@ class RankSample:
 def read_ranks(run: Run) -> RankSample | None:
     """Read the ranks: their last sample, else their starts and ends; None where there is nothing to read."""
     sample = _last_sample(run)
-    return sample if sample is not None and sample.ranks else _of_job(run) or _of_timeline(run) or sample
+    return sample if sample is not None and sample.ranks else _ranks_of_job(run) or _ranks_of_timeline(run) or sample
 
 
-def _of_job(run: Run) -> RankSample | None:
+def _ranks_of_job(run: Run) -> RankSample | None:
     """Read the ranks in the output of a job."""
     if run.job is None or run.job.many:
         return None
@@ -341,7 +343,7 @@ def _of_job(run: Run) -> RankSample | None:
     return RankSample(age=0.0, ranks=tuple(ranks), silent={}, source="the job's output", lines=job.lines)
 
 
-def _of_timeline(run: Run) -> RankSample | None:
+def _ranks_of_timeline(run: Run) -> RankSample | None:
     """Read the ranks of a step: the launcher wrote when they started."""
     from ddpkit.run import timeline
 
@@ -359,11 +361,11 @@ def _of_timeline(run: Run) -> RankSample | None:
 
 def _started(rank: int, host: str, pid: int | None, code: int | None, killer: int | None) -> RankStatus:
     over = code is not None or killer is not None
-    words = _end(code, killer) if over else "started" if host else "no start reported yet"
+    words = _words_of_end(code, killer) if over else "started" if host else "no start reported yet"
     return RankStatus(rank=rank, host=host, pid=pid, words=words, over=over)
 
 
-def _end(code: int | None, killer: int | None) -> str:
+def _words_of_end(code: int | None, killer: int | None) -> str:
     return f"ended: exit code {code}" if killer is None else f"ended: signal {_signal(killer)}"
 
 
@@ -391,12 +393,13 @@ def _last_sample(run: Run) -> RankSample | None:
 
 
 def _rows(content: StatusFile, run: Run, then: float) -> Iterator[RankStatus]:
+    """Yield the status of each rank: what it used between the two looks, and how long it was quiet at `then`."""
     for host, node in content["hosts"].items():
         before = content.get("prev", {}).get(host)
         span = node["t"] - before["t"] if before else 0.0
         for number, entry in node["ranks"].items():
             old = before["ranks"].get(number) if before else None
-            cpu = None
+            cpu = None  # without an earlier look at this process
             if span > 0 and old and old["pid"] == entry["pid"]:
                 cpu = max(0.0, (entry["cpu"] - old["cpu"]) / span)
             code, killer, state = entry["code"], entry["signal"], entry["state"]
@@ -406,7 +409,7 @@ def _rows(content: StatusFile, run: Run, then: float) -> Iterator[RankStatus]:
             quiet = max(0.0, then - (run.started if last is None else last))
             idle = quiet if cpu is not None and cpu < BUSY and quiet >= QUIET and not over else 0.0
             if code is not None or killer is not None:
-                words = _end(code, killer)
+                words = _words_of_end(code, killer)
             else:
                 words = "waits" if idle and state in ("S", "I") else _STATES.get(state, state or "not known")
             yield RankStatus(

@@ -48,7 +48,8 @@ STAGE, CONTENTS = "stage", "contents.json"  # the folder of --stage in a job, an
 EVERY = 2.0  # least seconds between two writes, and between two looks for a late start
 LOOKING = 0.002  # of the time: looks for a late start of thousands of ranks are rarer
 BINS = 20_000  # of all ranks together; one rank has at least LEAST, and at most MOST of them
-LEAST, MOST, SIX = 32, 256, 6
+LEAST, MOST = 32, 256
+BIN_SIZE = 6  # numbers of one bin
 MARKS_OF_RANK, NAME_OF_MARK = 64, 64  # marks; characters of a name
 LARGEST_OF_RANK = 4 << 20  # bytes of a rank's own file that are read
 LISTED = 100_000  # files of one directory that are looked at
@@ -134,7 +135,7 @@ class Timeline:
                 self._rank(host, rank)
                 own = self._bins.setdefault(rank, array("d"))
                 own.extend(itertools.chain.from_iterable(bins))
-                if len(own) > SIX * self._most:
+                if len(own) > BIN_SIZE * self._most:
                     own[:] = array("d", itertools.chain.from_iterable(merged(_rows(own), self._most)))
             self._changed = True
 
@@ -189,7 +190,7 @@ _NO_BINS = array("d")
 
 
 def _rows(bins: Sequence[float]) -> list[list[float]]:
-    return [list(bins[at : at + SIX]) for at in range(0, len(bins), SIX)]
+    return [list(bins[at : at + BIN_SIZE]) for at in range(0, len(bins), BIN_SIZE)]
 
 
 def merged(bins: list[list[float]], most: int) -> list[list[float]]:
@@ -201,6 +202,7 @@ def merged(bins: list[list[float]], most: int) -> list[list[float]]:
 
 
 def _together(bins: Sequence[Sequence[float]]) -> list[float]:
+    """Return one bin for several. The six numbers of a bin are in the docstring of this module."""
     count, whole, most, known, own, most_own = zip(*bins, strict=True)
     return [sum(count), round(sum(whole), 6), max(most), sum(known), round(sum(own), 6), max(most_own)]
 
@@ -211,16 +213,16 @@ def _together(bins: Sequence[Sequence[float]]) -> list[float]:
 def read(folder: Path) -> TimelineFile | None:
     """Read the timeline of a run, with what ranks of a job reported; None where nothing can be read."""
     timeline = _read(TimelineFile, folder / TIMELINE)
-    owns = _read_observed(folder / MARKS / OBSERVED)
-    if not owns:
+    observed = _read_observed(folder / MARKS / OBSERVED)
+    if not observed:
         return timeline
     ranks = dict((timeline or {}).get("ranks", {}))
     starts = job_starts(folder)
     began = starts[-1] if starts else None
-    for rank, own in owns.items():
+    for rank, own in observed.items():
         known: RankTimeline = {"host": "", "attempts": 0, "marks": {}, "bins": [], **ranks.get(rank, {})}
         if not own["attempts"] or own["attempts"] < known["attempts"]:
-            own["marks"] = {}  # of an attempt before
+            own["marks"] = {}  # those of an earlier attempt do not count
         elif began is not None:
             own["marks"]["queued"] = began
         marks = {**known["marks"], **own["marks"]}  # of one clock, as far as that goes
@@ -393,28 +395,31 @@ def describe_late_start(ranks: Mapping[str, RankTimeline], now: float, bound: fl
     """Return a sentence where ranks wait for longer than `bound` seconds, else nothing. `now`: as the marks."""
     marks = {int(rank): known["marks"] for rank, known in ranks.items() if "end" not in known["marks"]}
     hosts = {int(rank): known["host"] for rank, known in ranks.items()}
-    outside_view = not any("python" in own for own in marks.values())  # by `ddpkit/node/calls/rank_start.py`
+    # No mark of the ranks' own: `ddpkit/node/calls/rank_start.py` saw them from outside.
+    seen_from_outside = not any("python" in own for own in marks.values())
+    # The last point of a start comes first: ranks that wait there have passed the others.
     for mark, end in (("wrap", "collective"), ("connect", "group"), ("meet", "group")):
-        outside = {rank: own for rank, own in marks.items() if not {end, "step", "past"} & own.keys()}
-        since = {rank: now - own[mark] for rank, own in outside.items() if mark in own}
-        if not since or max(since.values()) < bound:
+        not_through = {rank: own for rank, own in marks.items() if not {end, "step", "past"} & own.keys()}
+        waiting = {rank: now - own[mark] for rank, own in not_through.items() if mark in own}
+        if not waiting or max(waiting.values()) < bound:
             continue
-        words = f"{_who(since, hosts)} in the {STEPS[mark]} for {max(since.values()):.0f} s"
-        missing = {rank: own for rank, own in outside.items() if mark not in own}
+        words = [f"{_who(waiting, hosts)} in the {STEPS[mark]} for {max(waiting.values()):.0f} s"]
+        missing = {rank: own for rank, own in not_through.items() if mark not in own}
         absent = [
-            f"{_who([rank], hosts)} in: {_step(missing[rank], outside=outside_view)}"
+            f"{_who([rank], hosts)} in: {_step(missing[rank], seen_from_outside=seen_from_outside)}"
             for rank in sorted(missing)[:SHOWN]
         ]
         absent += [f"{len(missing) - SHOWN} more"] if len(missing) > SHOWN else []
-        through = len(marks) - len(outside)
-        others = [f"not there: {'; '.join(absent)}"] if absent else []
-        others += [f"{through} other{'s are' if through > 1 else ' is'} through"] if through else []
-        return ["; ".join([words, *others])]
+        through = len(marks) - len(not_through)
+        words += [f"not there: {'; '.join(absent)}"] if absent else []
+        words += [f"{through} other{'s are' if through > 1 else ' is'} through"] if through else []
+        return ["; ".join(words)]
     return []
 
 
-def _step(marks: Mapping[str, float], *, outside: bool) -> str:
-    if outside:
+def _step(marks: Mapping[str, float], *, seen_from_outside: bool) -> str:
+    """Return the step in which a rank is, by its marks."""
+    if seen_from_outside:
         return "script before the rendezvous" if "import" in marks else "script before import torch"
     return next(STEPS[name] for name in reversed(STEPS) if name in {"start", *marks})
 

@@ -77,7 +77,7 @@ def start_session(environ: Mapping[str, str], note: Callable[[str], None]) -> Ru
     except OSError as error:
         raise no_folder(error) from None
     try:
-        with _unless_started(name := f"{PREFIX}{os.urandom(8).hex()}") as tmux:
+        with _own_server(name := f"{PREFIX}{os.urandom(8).hex()}") as tmux:
             pid = _new_session(tmux, name, folder / "given")
             _hand_over(folder / "given", pid, {**environ, VARIABLE: str(folder)})
             return _wait_for_record(tmux, name, pid, folder, note)
@@ -104,8 +104,8 @@ class EarlyError(Exception):
 
 
 @contextmanager
-def _unless_started(name: str) -> Iterator[list[str]]:
-    """Start a server of its own, which ends with every session in it if anything goes wrong, Ctrl-C included."""
+def _own_server(name: str) -> Iterator[list[str]]:
+    """Yield the tmux command of a new server. If anything goes wrong inside, Ctrl-C included, the server ends."""
     socket = _new_socket(name)
     tmux = ["tmux", "-S", str(socket), "-f", "/dev/null"]
     try:
@@ -116,13 +116,13 @@ def _unless_started(name: str) -> Iterator[list[str]]:
         raise
 
 
-def _folders() -> list[Path]:
+def _socket_folders() -> list[Path]:
     """Return the directories that may hold sockets: tmux's own, and one for where that is another user's."""
     tmux = [Path(each, f"tmux-{os.geteuid()}") for each in (os.environ.get("TMUX_TMPDIR"), "/tmp") if each]
     return [*tmux, index_folder().parent / "tmux"]
 
 
-def _is_own(folder: Path) -> bool:
+def _is_private(folder: Path) -> bool:
     """Tell whether this is a directory that nobody but this user can enter."""
     try:
         status = folder.lstat()
@@ -133,11 +133,11 @@ def _is_own(folder: Path) -> bool:
 
 def _new_socket(name: str) -> Path:
     """Return the path of a new socket. Raises LaunchError."""
-    folders = _folders()
+    folders = _socket_folders()
     for folder in folders:
         with suppress(OSError):
             folder.mkdir(mode=0o700, parents=folder == folders[-1])
-        if _is_own(folder):
+        if _is_private(folder):
             return folder / name
     raise LaunchError(
         f"no directory for a socket of tmux: {folders[0]} belongs to another user",
@@ -149,16 +149,16 @@ def _socket(run: Run) -> Path | None:
     """Return the socket of a run's session; None: there is none of this user's."""
     if run.session is None or run.origin is Origin.OTHERS:
         return None
-    for folder in _folders():
+    for folder in _socket_folders():
         path = folder / f"{PREFIX}{run.session.token}"
         with suppress(OSError):
             status = path.lstat()
-            if _is_own(folder) and stat.S_ISSOCK(status.st_mode) and status.st_uid == os.geteuid():
+            if _is_private(folder) and stat.S_ISSOCK(status.st_mode) and status.st_uid == os.geteuid():
                 return path
     return None
 
 
-def _name(run_id: str) -> str:
+def _session_name(run_id: str) -> str:
     return f"ddpkit-{run_id}"
 
 
@@ -253,23 +253,25 @@ def _wait_for_record(tmux: list[str], name: str, pid: int, folder: Path, note: C
 
 
 def _early_end(tmux: list[str], name: str, pid: int) -> EarlyError:
-    # tmux has still to read the last of it. Sometimes it does not notice that its child ended (3.3a, seen).
-    code = _code(pid)
+    """Return what a launcher that has ended said in its session, and its exit code."""
+    # tmux has still to read the last words. Sometimes it does not notice that its child ended (3.3a, seen).
+    code = _exit_code_of_zombie(pid)
     until = time.monotonic() + 2.0
     while True:
-        shown = _tmux([*tmux, "display-message", "-p", "-t", f"={name}:", "#{pane_dead} #{pane_dead_status}"]).split()
-        if len(shown) > 1:
-            code = int(shown[1])
-        if shown[:1] == ["1"] or time.monotonic() > until:
+        form = "#{pane_dead} #{pane_dead_status}"  # `0`, or `1 CODE`
+        dead, *status = _tmux([*tmux, "display-message", "-p", "-t", f"={name}:", form]).split() or [""]
+        if status:
+            code = int(status[0])
+        if dead == "1" or time.monotonic() > until:
             break
         time.sleep(0.02)
     # -J: lines that are longer than the window is wide are one line again.
     text = _tmux([*tmux, "capture-pane", "-p", "-J", "-S", "-", "-t", f"={name}:"])
     lines = [line.rstrip() for line in text.splitlines() if not line.startswith("Pane is dead")]
-    return EarlyError("\n".join(lines).strip("\n"), code or _code(pid) or 1)
+    return EarlyError("\n".join(lines).strip("\n"), code or _exit_code_of_zombie(pid) or 1)
 
 
-def _code(pid: int) -> int | None:
+def _exit_code_of_zombie(pid: int) -> int | None:
     """Return the exit code of a process that ended and that nobody collected: the last field of /proc/PID/stat."""
     try:
         return os.waitstatus_to_exitcode(int(Path(f"/proc/{pid}/stat").read_text().split()[-1]))
@@ -293,7 +295,7 @@ def name_session(run_id: str, environ: Mapping[str, str]) -> None:
     Not before there is a record: until then the parent shows what is said in it.
     """
     socket = _socket_of(environ)
-    rename = ["rename-session", "-t", environ["TMUX_PANE"], _name(run_id), ";"]
+    rename = ["rename-session", "-t", environ["TMUX_PANE"], _session_name(run_id), ";"]
     _tmux(["tmux", "-S", socket, *rename, "set-option", "-g", "-w", "remain-on-exit", "off"])
     atexit.register(remove_socket, socket, PREFIX)  # a tmux server leaves it behind
 
@@ -309,7 +311,7 @@ def is_attachable(run: Run) -> bool:
     socket = _socket(run)
     if socket is None or shutil.which("tmux") is None:
         return False
-    argv = ["tmux", "-S", str(socket), "has-session", "-t", f"={_name(run.run_id)}"]
+    argv = ["tmux", "-S", str(socket), "has-session", "-t", f"={_session_name(run.run_id)}"]
     return subprocess.run(argv, capture_output=True, check=False).returncode == 0
 
 
@@ -317,7 +319,7 @@ def attach(run: Run) -> int:
     """Show the session in this terminal until it ends or is left."""
     # Inside the user's own tmux as well: tmux refuses that unless it does not know.
     env = {name: value for name, value in os.environ.items() if name not in ("TMUX", "TMUX_PANE")}
-    argv = ["tmux", "-u", "-S", str(_socket(run)), "attach-session", "-t", f"={_name(run.run_id)}"]
+    argv = ["tmux", "-u", "-S", str(_socket(run)), "attach-session", "-t", f"={_session_name(run.run_id)}"]
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # in the view it is a key
     try:
         return subprocess.run(argv, env=env, check=False).returncode

@@ -23,7 +23,7 @@ from ddpkit.machine import HERE, WRITE_LIMIT, Machine, Stream, run_command
 from ddpkit.transports.batch import refusal_hint, words_of
 from ddpkit.transports.channel import RefusedError, close_in_background, not_started, quoted_lines
 from ddpkit.transports.hosts import HostSpec
-from ddpkit.transports.srun import beside, inherited, overlap_step
+from ddpkit.transports.srun import overlap_argv, overlap_step, variables_to_unset
 
 # Prints the variables of its job, and holds it until the end of its input. A value may have several lines, and the id
 # of another job in one of them. Where salloc was killed, nobody else ends the job. Beside a living one, which ends it,
@@ -88,7 +88,7 @@ def own_allocation(
 ) -> Iterator[dict[str, str]]:
     """Hold a job of one's own, requested by the words of salloc. Yields its variables. Raises LaunchError."""
     try:
-        stream = machine.open([*argv, "sh", "-c", _HOLD], inherited())
+        stream = machine.open([*argv, "sh", "-c", _HOLD], variables_to_unset())
     except OSError as error:
         raise LaunchError(f"{argv[0]}: {error.strerror or error}", "run this command on a login node") from None
     job = ""
@@ -142,14 +142,14 @@ class NodeSteps:
     def __init__(self, job: str, held_back: Sequence[str] = ()) -> None:
         """`held_back`: variables of this process that no node gets."""
         self._job = job
-        self._unset = {**inherited(), **dict.fromkeys(held_back)}
+        self._unset = {**variables_to_unset(), **dict.fromkeys(held_back)}
         self._streams: list[StepStream] = []
         self._closed = threading.Event()
         self.by_hand = join(self._srun("NODE")).replace("NODE", "{}")
 
     def _srun(self, host: str) -> list[str]:
         """The words of one step. It may use every CPU of the job on its node, and is bound to none."""
-        return beside(self._job, None, [host], ["--cpu-bind=none"], output=())
+        return overlap_argv(self._job, None, [host], ["--cpu-bind=none"], output=())
 
     def begin(self, calls: Sequence[tuple[HostSpec, str]]) -> None:
         """Nothing is shared by the nodes."""
@@ -245,7 +245,7 @@ class StepStream:
         return RefusedError(refused.what, refused.fix or self.by_hand)
 
     def close(self) -> None:
-        def close() -> None:
+        def end_step() -> None:
             with self.reading:
                 self.stream.close(CLOSE_LIMIT if self.started else 0.0)
             self.closed.set()
@@ -253,4 +253,4 @@ class StepStream:
         if self.closing:
             return
         self.closing = True
-        close_in_background(close)
+        close_in_background(end_step)

@@ -15,6 +15,7 @@ from contextlib import suppress
 from enum import Enum
 from math import inf
 from pathlib import Path
+from typing import NamedTuple
 
 from ddpkit.errors import DdpkitError, LaunchError
 from ddpkit.launchers.events import Command, Event, FailedEvent
@@ -63,14 +64,17 @@ def submit(
     except OSError as error:
         what = f"cannot write the job's output to {folder} on {machine.place}: {error.strerror or error}"
         raise LaunchError(what, "--log-dir DIR, or -o output=FILE") from None
-    scheduler, again = batch.scheduler, False
+    scheduler = batch.scheduler
+    may_be_twice = False  # an earlier try got no answer
     for pause in PAUSES:
         reply = machine.run(batch.submit, revealed(dict(batch.env)))
         silent = reply.timed_out or (reply.exit_code != 0 and re.search(scheduler.no_answer, reply.error))
-        if not silent or not scheduler.submitted:
+        can_be_found = bool(scheduler.submitted)
+        if not silent or not can_be_found:
             break
         note(f"{reply.error.removeprefix(f'{batch.submit[0]}: error: ')}; looks for the job in {pause:g} s")
-        found, again = _find_submitted(batch, machine, pause, note, sleep), True
+        may_be_twice = True
+        found = _find_submitted(batch, machine, pause, note, sleep)
         if found:
             note(f"the scheduler had accepted job {found}")
             _cancel_others(batch, found, machine, note)
@@ -81,8 +85,8 @@ def submit(
             "run ddpkit on a login node; on this machine: ddpkit launch -b local",
         )
     if reply.timed_out:
-        look = f"{_words(batch, scheduler.ping)}; then check whether it accepted the job"
-        raise LaunchError(reply.error, f"{look}: {_words(batch, scheduler.queue)}")
+        look = f"{_typed(batch, scheduler.ping)}; then check whether it accepted the job"
+        raise LaunchError(reply.error, f"{look}: {_typed(batch, scheduler.queue)}")
     job_id = re.search(scheduler.job_id, reply.output, re.MULTILINE)
     if reply.exit_code != 0 or job_id is None:
         words = words_of(reply.error or reply.output, batch.submit[0])
@@ -90,7 +94,7 @@ def submit(
         raise JobRejectedError(f"{batch.submit[0]} rejected the job: {words}", hint)
     if reply.error:  # a warning, or the words of the site's filter
         note(reply.error[:500])
-    if again:
+    if may_be_twice:
         _cancel_others(batch, job_id[1], machine, note)
     return job_id[1]
 
@@ -117,7 +121,7 @@ def _jobs_of(batch: Batch, listed: str) -> list[str]:
 def _find_submitted(
     batch: Batch, machine: Machine, pause: float, note: Callable[[str], None], sleep: Callable[[float], None]
 ) -> str:
-    """Return the id of the job that was submitted without an answer; empty: there is none, and it can be made again.
+    """Return the id of the job that was submitted without an answer; empty: there is no such job.
 
     What a busy controller has not read yet, it reads before a later query. Raises LaunchError if it answers nothing.
     """
@@ -130,7 +134,7 @@ def _find_submitted(
         note(f"{reply.error}; waits for the scheduler")
     raise LaunchError(
         f"{batch.submit[0]} got no answer, nor did {scheduler.submitted[0]}: whether the job was accepted is not known",
-        f"{_words(batch, scheduler.ping)}; then look for the job: {_words(batch, scheduler.queue)}",
+        f"{_typed(batch, scheduler.ping)}; then look for the job: {_typed(batch, scheduler.queue)}",
     )
 
 
@@ -160,7 +164,7 @@ def filled(argv: tuple[str, ...], **words: str) -> list[str]:
     return list(argv)
 
 
-def _words(batch: Batch, argv: Sequence[str]) -> str:
+def _typed(batch: Batch, argv: Sequence[str]) -> str:
     return _by_hand(batch.via, argv)
 
 
@@ -171,7 +175,7 @@ def _by_hand(via: Via | None, argv: Sequence[str]) -> str:
 
 def stop_command(batch: Batch, job_id: str) -> str:
     """Return the command that cancels a job, as a person would type it here."""
-    return _words(batch, filled(batch.scheduler.stop, job=job_id))
+    return _typed(batch, filled(batch.scheduler.stop, job=job_id))
 
 
 def cancel(batch: Batch, job_id: str, machine: Machine = HERE) -> None:
@@ -192,6 +196,13 @@ class JobState(Enum):
     OVER = "over"
 
 
+class _HeldFailure(NamedTuple):
+    """A failure in the output of a job, and the attempt in which it was read. A later attempt takes it back."""
+
+    attempt: int
+    event: FailedEvent
+
+
 class JobLink:
     """A submitted job: its place in the queue, its output, its end. It goes on without us."""
 
@@ -210,12 +221,11 @@ class JobLink:
         self._post: Post = lambda _: None
         self._offset = 0
         self._restarts = 0  # as the scheduler counts them; the reader counts what it has read
-        # A failure, and the attempt in which it was read. It is the job's only if the job is not started again.
-        self._held: tuple[int, FailedEvent] | None = None
+        self._held: _HeldFailure | None = None  # it is the job's failure only if the job is not started again
         self._state, self._since = JobState.WAITS, 0.0  # time.monotonic()
         self._silent_since = inf  # when the scheduler stopped answering
         self._told_silence = False
-        self._cut: float | None = None  # when the connection to the scheduler's machine was lost
+        self._cut_since: float | None = None  # when the connection to the scheduler's machine was lost; None: it is not
         self._cancelled = False  # by this command
         self._look_at = 0.0
         self._recover_at = 0.0  # after which a job that has lost its script is requeued
@@ -236,7 +246,7 @@ class JobLink:
     @property
     def _given_up(self) -> bool:
         """Whether the connection has been lost for too long. The job continues."""
-        return self._cut is not None and time.monotonic() > self._cut + CUT_LIMIT
+        return self._cut_since is not None and time.monotonic() > self._cut_since + CUT_LIMIT
 
     def _argv(self, argv: tuple[str, ...], **words: str) -> list[str]:
         return filled(argv, job=self._job_id, **words)
@@ -305,19 +315,20 @@ class JobLink:
     def _events(self) -> Iterator[Event]:
         """Yield the events of the job, from the queue to its end."""
         while not self._closed.is_set():
-            held, ends, offset = self._held, self._reader.ends, self._offset
+            held_before, ends_before, offset_before = self._held, self._reader.ends, self._offset
             yield from self._read()
             if self._given_up:
                 yield {"e": "lost", "reason": f"no connection to {self._machine.place} for {CUT_LIMIT / 60:g} min"}
                 return
-            if self._held is not held or self._reader.ends != ends or self._cancelled:
+            output_says_end = self._held is not held_before or self._reader.ends != ends_before
+            if output_says_end or self._cancelled:
                 self._cancelled = False
-                self._poller.enter(Phase.ENDING)  # whether it is the job's end, the scheduler knows
-            if self._cut is None and self._poller.take_turn():
+                self._poller.enter(Phase.ENDING)  # ask the scheduler more often: it alone knows
+            if self._cut_since is None and self._poller.take_turn():
                 yield from self._answer(self._facts())
                 if self._state is JobState.OVER:
                     return
-            if self._offset < offset + PIECE:
+            if self._offset < offset_before + PIECE:  # else there is more to read
                 self._closed.wait(self._machine.pause)
 
     def _answer(self, facts: dict[str, str]) -> Iterator[Event]:
@@ -335,8 +346,8 @@ class JobLink:
                 self._poller.enter(Phase.LIVING)
             yield from self._say(scheduler.place_of(state, facts["nodes"]))
             self._requeue_without_script(facts)
-            if self._held is not None and not batch.nodes and self._held[1]["code"] != batch.requeue_exit_code:
-                yield self._held[1]
+            if self._held is not None and not batch.nodes and self._held.event["code"] != batch.requeue_exit_code:
+                yield self._held.event
                 self._held = None
         elif state in scheduler.ending:
             self._enter(JobState.ENDING)
@@ -362,7 +373,7 @@ class JobLink:
                 yield self._failed(words, code=LaunchError.exit_code)
                 yield {"e": "end"}
             elif reason != self._reason:
-                show = _words(self._batch, self._batch.show_resources)
+                show = _typed(self._batch, self._batch.show_resources)
                 why = f"{reason}, and cannot start as requested; for the available resources: {show}"
                 why = f"{reason}: {_REASONS[reason]}" if reason in _REASONS else why
                 yield from self._say(f"waits in the queue: {why}; to cancel it: ddpkit stop {self._run}")
@@ -404,12 +415,12 @@ class JobLink:
         return nothing
 
     def _restarted(self, restarts: int) -> Iterator[Event]:
-        """Discard a failure of the attempt before a requeue, also where it is read only now."""
+        """Discard a failure of an earlier attempt. `restarts`: the scheduler's count, also before the output."""
         if restarts > self._restarts:
             self._restarts, self._noted = restarts, ""
             yield {"e": "note", "text": f"job {self._job_id} was requeued and starts again"}
-        if self._held is not None and self._held[0] < max(restarts, self._reader.attempt):
-            if self._held[0] == self._reader.attempt:
+        if self._held is not None and self._held.attempt < max(restarts, self._reader.attempt):
+            if self._held.attempt == self._reader.attempt:
                 self._reader.reset_after_requeue()
             self._held = None
 
@@ -425,29 +436,35 @@ class JobLink:
         """Run the program that requeues the job. Its notes go into the job's output."""
         reply = self._machine.run(self._batch.script_lost, revealed(dict(self._batch.env)), LOST_AGAIN)
         if reply.exit_code != 0 and reply.error:
-            by_hand = _words(self._batch, ("scontrol", "requeue", self._job_id))
+            by_hand = _typed(self._batch, ("scontrol", "requeue", self._job_id))
             what = f"job {self._job_id} has lost {host}, on which its script ran, and was not requeued"
             self._post({"e": "note", "text": f"{what}: {reply.error}; {by_hand}"})
 
     def _lingers(self, nodes: str) -> Iterator[Event]:
-        """The job is ending, which takes a moment, or for ever where a node hangs."""
+        """Say that the job is still ending, after a while: where a node hangs, its end never comes.
+
+        Then a failure of a rank is passed on, and a job that only tests is left alone.
+        """
         lingers, seconds = f"is still ending on {nodes}", time.monotonic() - self._since
         if self._batch.disposable and seconds > LEFT_ALONE:
             self._enter(JobState.OVER)
-            yield self._held[1] if self._held is not None else self._failed(lingers, code=1)
+            yield self._held.event if self._held is not None else self._failed(lingers, code=1)
             yield {"e": "end"}
         elif seconds > LINGERING:
             yield from self._say(lingers)
             if self._held is not None:
-                yield self._held[1]
+                yield self._held.event
                 self._held = None
 
     def _ended(self, facts: dict[str, str]) -> Iterator[Event]:
+        """Read the rest of the output, then yield how the job ended: by its output where that names the rank."""
         until = time.monotonic() + LATE
-        while (time.monotonic() < until or self._cut is not None) and not (self._given_up or self._closed.is_set()):
+        while not (self._given_up or self._closed.is_set()):
+            if time.monotonic() >= until and self._cut_since is None:
+                break
             offset = self._offset
             yield from self._read()
-            if self._offset > offset or self._cut is not None:
+            if self._offset > offset or self._cut_since is not None:
                 until = time.monotonic() + LATE
             if self._offset < offset + PIECE:
                 time.sleep(0.05)
@@ -477,7 +494,7 @@ class JobLink:
             reason += "; use a path that all nodes can write to: -o output=FILE"
             yield self._failed(reason, code=LaunchError.exit_code)
         elif self._held is not None and state in ("FAILED", "OUT_OF_MEMORY", "gone", *self._scheduler.success_states):
-            failed = self._held[1]  # which rank it was says more
+            failed = self._held.event  # it has the rank, and so says more
             yield {**failed, "kernel": f"SLURM: {state}"} if state == "OUT_OF_MEMORY" else failed
         elif succeeded:
             yield from self._reader.finished()
@@ -510,17 +527,17 @@ class JobLink:
         return facts["nodes"] if facts["state"] in self._scheduler.running else ""
 
     def _read(self) -> Iterator[Event]:
-        """Read new lines of the job's output file."""
+        """Read new lines of the job's output file. Notes a lost connection, and a file that has vanished."""
         try:
             data = self._machine.read(self._log, self._offset, PIECE)
         except LostError as lost:
-            if self._cut is None:
-                self._cut = time.monotonic()
+            if self._cut_since is None:
+                self._cut_since = time.monotonic()
                 what = f"lost the connection to {self._machine.place}: {lost}"
                 yield {"e": "note", "text": f"{what}; job {self._job_id} continues; connecting again"}
             return
         except OSError as error:
-            self._cut = None
+            self._cut_since = None
             if isinstance(error, FileNotFoundError) and self._offset and not self._vanished:
                 self._vanished = True
                 self._poller.enter(Phase.ENDING)
@@ -530,8 +547,8 @@ class JobLink:
                 with suppress(OSError):
                     self._machine.find(f"{glob.escape(str(Path(self._log).parent))}/*")
             return
-        if self._cut is not None:
-            self._cut = None
+        if self._cut_since is not None:
+            self._cut_since = None
             yield {"e": "note", "text": f"connected to {self._machine.place} again"}
         self._offset += len(data)
         yield from self._take(self._reader.feed(data))
@@ -542,8 +559,9 @@ class JobLink:
         """Pass on what the job's output tells, but a failure: the scheduler knows whether it is the job's end."""
         for event in events:
             if event["e"] == "failed":
-                known = self._held[1] if self._held is not None and self._held[0] == self._reader.attempt else None
-                self._held = (self._reader.attempt, first_of(known, event))
+                attempt = self._reader.attempt
+                known = self._held.event if self._held is not None and self._held.attempt == attempt else None
+                self._held = _HeldFailure(attempt, first_of(known, event))
             else:
                 if event["e"] == "start":
                     yield from self._started()  # before the first lines of its ranks

@@ -107,7 +107,7 @@ _NOT_PYTHON = re.compile(r"(?:SyntaxError|ValueError|NameError)\b")
 
 
 def not_started(code: int, lines: Sequence[str], host: str) -> RefusedError | None:
-    """Explain a node's shell that ended with this code in place of starting our Python."""
+    """Explain a node's shell that ended with this code in place of starting our Python. None: the code is negative."""
     words = quoted_lines(lines)
     fix = login_fix("no-python", host)
     if code in (126, 127):
@@ -136,14 +136,14 @@ def not_started(code: int, lines: Sequence[str], host: str) -> RefusedError | No
 
 def too_old(lines: Sequence[str]) -> str:
     """Return the version line of a Python that is too old for our program (`BOOT`) or our flags; empty: it is not."""
-    own = [line for line in lines if re.fullmatch(r"Python \S+ is older than 3\.8", line)]
-    if own:
-        return own[-1]
+    versions = [line for line in lines if re.fullmatch(r"Python \S+ is older than 3\.8", line)]  # of `BOOT`
+    if versions:
+        return versions[-1]
     return "Python is older than 3.4" if any(line.startswith("Unknown option: -I") for line in lines) else ""
 
 
 # Warnings of this machine's ssh on every connection to an older sshd. OpenSSH has the first three since 10.1.
-_OF_SSH = re.compile(
+_SSH_WARNINGS = re.compile(
     r"\*\* (WARNING: connection is not using a post-quantum|This session may be vulnerable|The server may need to be)"
     r"|Warning: Permanently added "
 )
@@ -151,12 +151,12 @@ _OF_SSH = re.compile(
 
 def quoted_lines(lines: Sequence[str]) -> str:
     """Quote a shell's lines before, or in place of, the supervisor: banners, errors, start-up files."""
-    own = [line for line in lines if not _OF_SSH.match(line)]
-    shown = [line if len(line) <= QUOTED else line[:QUOTED] + "..." for line in own]
+    kept = [line for line in lines if not _SSH_WARNINGS.match(line)]
+    shown = [line if len(line) <= QUOTED else line[:QUOTED] + "..." for line in kept]
     return f"; its output: {' / '.join(shown)}" if shown else ""
 
 
-class _ItEnded(Exception):  # noqa: N818
+class _SupervisorEnded(Exception):  # noqa: N818
     """The supervisor said its last word: nothing of the run is alive there. The stream may take longer to say so."""
 
 
@@ -189,8 +189,8 @@ class Channel:
         self.name = name
         self._relay = relay
         self.silence = silence
-        self._here, self._there = clock, NodeClock()
-        self.opened_at = self._here.now()  # then that of its first event
+        self._clock, self._node_clock = clock, NodeClock()
+        self.opened_at = self._clock.now()  # after `open`: the time of the first event
         self._state = State.STARTS
         self._stream = stream
         self._answers: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
@@ -210,7 +210,7 @@ class Channel:
     @property
     def ahead(self) -> float:
         """See `Link`. At least so many seconds, by the quickest of the node's events, its way here included."""
-        return 0.0 if self._there.ahead == -float("inf") else self._there.ahead
+        return 0.0 if self._node_clock.ahead == -float("inf") else self._node_clock.ahead
 
     # ---- before the step
 
@@ -228,7 +228,8 @@ class Channel:
             if refused is None:
                 raise
             raise refused from None
-        self.opened_at = self._there.began = self._here.now()
+        self.opened_at = self._clock.now()
+        self._node_clock.began = self.opened_at  # the node ran nothing of ours before: no event can be older
 
     def ask(self, function: str, args: Mapping[str, object], *, beats: bool = False) -> None:
         """Call a function; `answer` waits for its value, so that many nodes can be called at once.
@@ -256,6 +257,7 @@ class Channel:
             return value
 
     def _next(self, kind: str, until: float) -> Event:
+        """Wait for the next event of a kind, `hello` or `answer`. Raises NoAnswerError, also where the stream ended."""
         while True:
             try:
                 event = self._answers.get(timeout=max(0.0, until - time.monotonic()))
@@ -299,9 +301,8 @@ class Channel:
 
     def beat(self) -> None:
         """A sign of life, so that the supervisor need not think that it was cut off."""
-        if self._state is not State.ENDED and self._writing.acquire(
-            blocking=False
-        ):  # what is being written is a sign of life as well
+        # Where the lock is taken, something is being written, which is a sign of life as well.
+        if self._state is not State.ENDED and self._writing.acquire(blocking=False):
             try:
                 self._stream.write(self._sent.close(b'{"c":"beat"}'))
             except Exception:  # whatever it is: the other nodes must hear of us
@@ -326,7 +327,9 @@ class Channel:
     # ---- what comes back
 
     def _read(self) -> None:
-        held, quiet = b"", 0.0
+        """Read the stream to its end, and pass its events on. A supervisor that is silent for too long is lost."""
+        held = b""  # a line whose end has not come yet
+        quiet = 0.0  # seconds without a sign of life
         try:
             while True:
                 before = time.monotonic()
@@ -335,8 +338,8 @@ class Channel:
                 if data:
                     # No name here keeps what was read: of 1,000 nodes that were 15 MB while the next read waits.
                     held, data = held + data, b""
-                    held, own = self._take(held)
-                    if own:
+                    held, is_sign = self._take(held)
+                    if is_sign:
                         quiet = 0.0
                         continue
                 # A launcher that was stopped, or sleeps with its laptop, heard nothing because it did not listen.
@@ -348,7 +351,7 @@ class Channel:
                     self._end(f"{why}; its processes end automatically")
                     self._stream.close()  # nobody reads it any more
                     return
-        except _ItEnded:
+        except _SupervisorEnded:
             self._end("")
         except EOFError:
             self._end(self._stream.why())
@@ -364,14 +367,14 @@ class Channel:
         return self._state is State.RUNS or (self._call is not None and self._call.beats)
 
     def _take(self, data: bytes) -> tuple[bytes, bool]:
-        """Take the whole lines of the stream. Returns what is left, and whether the supervisor wrote any of it.
+        """Take the whole lines of the stream. Returns the begin of the next one, and whether the supervisor lives.
 
         May last: a screen that nobody reads holds it up. Raises BadEventError.
         """
         *lines, held = data.split(b"\n")
         if len(held) > LINE_LIMIT:
             raise BadEventError(f"a line of more than {LINE_LIMIT} bytes")
-        own = not lines
+        is_sign = not lines  # a piece of a long line counts as one
         for each in lines:
             # A start-up file may have left a line without an end, such as the title of a terminal.
             line = each[each.index(HELLO) :] if self._state is State.STARTS and HELLO in each else each
@@ -383,19 +386,20 @@ class Channel:
                     self._noise.append(shown)
                 self._foreign += self._state is not State.STARTS
                 continue
-            own = True
+            is_sign = True
             if self._state is State.STARTS:
                 self._state = State.ANSWERS
             event = parse_event(text)
             if event is not None:
                 self._post_in_our_time(event)
-        return held, own
+        return held, is_sign
 
     def _post_in_our_time(self, event: Event) -> None:
+        """Pass an event on once it is whole, with times on our clock. Raises _SupervisorEnded after the last one."""
         if "t" in event:
-            self._there.in_our_time(event, self._here.now())
-            for shown in event["ranks"].values() if event["e"] == "beat" else ():
-                shown["out"] = shown["out"] and shown["out"] - self.ahead
+            self._node_clock.in_our_time(event, self._clock.now())
+            for sample in event["ranks"].values() if event["e"] == "beat" else ():
+                sample["out"] = sample["out"] and sample["out"] - self.ahead
         whole = self._pieces.take(event)
         if whole is None:
             return
@@ -404,7 +408,7 @@ class Channel:
         else:
             self._post(whole)
         if whole["e"] == "end":
-            raise _ItEnded
+            raise _SupervisorEnded
 
     def _end(self, why: str) -> None:
         with self._lock:

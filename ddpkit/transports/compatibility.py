@@ -111,12 +111,15 @@ def _check_workdir(node: Candidate) -> Problem | None:
     facts, needs = node.facts, node.requirements
     if not needs.check_files or not facts["no_workdir"]:
         return None
-    fix, what = SYNC, f"cannot use the directory {facts['workdir']}: {facts['no_workdir'].lower()}"
-    if facts["no_workdir"] != os.strerror(errno.ENOENT) or not needs.local_workdir:
+    what = f"cannot use the directory {facts['workdir']}: {facts['no_workdir'].lower()}"
+    can_be_copied = facts["no_workdir"] == os.strerror(errno.ENOENT) and needs.local_workdir
+    if not can_be_copied:
         fix = f"workdir = DIR under [host.{node.spec.name}] in ddpkit.toml, or --workdir DIR"
     elif needs.other_workdir:
         what += f"; here it is {needs.other_workdir} as well, by a symbolic link"
         fix = f"--workdir {quote(needs.other_workdir)}; or {SYNC}"
+    else:
+        fix = SYNC
     return node.problem("workdir", what, fix)
 
 
@@ -124,14 +127,14 @@ def _check_script(node: Candidate) -> Problem | None:
     facts, needs = node.facts, node.requirements
     if not needs.check_files or facts["no_workdir"] or not needs.script or facts["script"] == node.digest:
         return None
-    fix = SYNC
-    what = f"{needs.script} not found in {facts['workdir']}"
-    if needs.contained and not facts["script"]:
-        folder = Path(needs.job.workdir, needs.script).parent
-        what, fix = f"its container has no {needs.script}", f"--container-mounts {folder}:{folder}"
     if facts["script"]:
         what = f"its {needs.script} differs from the one {'here' if needs.digest else 'on the other nodes'}"
-    return node.problem("script", what, fix)
+        return node.problem("script", what, SYNC)
+    if needs.contained:
+        folder = Path(needs.job.workdir, needs.script).parent
+        what = f"its container has no {needs.script}"
+        return node.problem("script", what, f"--container-mounts {folder}:{folder}")
+    return node.problem("script", f"{needs.script} not found in {facts['workdir']}", SYNC)
 
 
 _TMP_FIXES = {
@@ -259,8 +262,11 @@ def torch_version(facts: NodeFacts) -> str | None:
 def build_world(
     requirements: Requirements, specs: Sequence[HostSpec], facts: Sequence[NodeFacts], reachability: Reachability
 ) -> tuple[World | None, list[Problem], Workarounds]:
-    """Build the world of hosts that tried their next peer; or find the problems between them."""
-    common = [
+    """Build the world of hosts of which each tried to reach rank 0 and the next host.
+
+    Returns the world, None where there are problems; the problems; and the workarounds that the world contains.
+    """
+    common = [  # addresses of rank 0 that every host reaches
         address
         for address in reachability.master
         if all(address in reachability.master_reached(index) for index in range(len(specs)))
@@ -269,14 +275,14 @@ def build_world(
     workarounds: Workarounds = {}
     hosts = []
     for index, (spec, each) in enumerate(zip(specs, facts, strict=True)):
-        before = (index - 1) % len(specs)
-        good = reachability.reached(before, index)
-        if not good and not any(problem.host == spec.label for problem in problems):
-            attempts = reachability.describe(before, index)
-            what = f"{specs[before].label} cannot reach its port {each['high_port']} ({attempts})"
+        previous = (index - 1) % len(specs)  # the host that tried this one
+        reached_by = reachability.reached(previous, index)
+        if not reached_by and not any(problem.host == spec.label for problem in problems):
+            attempts = reachability.describe(previous, index)
+            what = f"{specs[previous].label} cannot reach its port {each['high_port']} ({attempts})"
             problems.append(Problem(host=spec.label, what=what, fix=OPEN_PORTS, check="mesh"))
-        env = _choose_interfaces(requirements, spec, each, good, workarounds)
-        hosts.append(build_host(requirements, spec, each, env, good[0] if good else ""))
+        env = _choose_interfaces(requirements, spec, each, reached_by, workarounds)
+        hosts.append(build_host(requirements, spec, each, env, reached_by[0] if reached_by else ""))
     if problems:
         return None, problems, workarounds
     world = World(
@@ -323,7 +329,7 @@ def _port(facts: NodeFacts) -> int:
 def _master_problems(
     specs: Sequence[HostSpec], facts: Sequence[NodeFacts], reachability: Reachability
 ) -> list[Problem]:
-    """The hosts that cannot reach rank 0's port; or its host, if none of the others can."""
+    """Return a problem of each host that cannot reach rank 0's port; of rank 0's host alone, if no other can."""
     first, port = specs[0], facts[0]["port"]
     fix = "open the port in the firewall between them, or -o master_port=PORT, -o master_addr=ADDRESS"
 
@@ -333,12 +339,12 @@ def _master_problems(
     def attempts(index: int) -> str:
         return describe_attempts(reachability.master, reachability.to_master[index])
 
-    cut = [index for index in range(len(specs)) if not reachability.master_reached(index)]
-    others = [index for index in cut if index]
-    if cut == [0]:
+    failed = [index for index in range(len(specs)) if not reachability.master_reached(index)]
+    others = [index for index in failed if index != 0]
+    if failed == [0]:
         what = f"cannot reach its own port {port}, rank 0's ({attempts(0)})"
         return [problem(first.label, what, "-o master_addr=ADDRESS, with an address that all hosts reach")]
-    if len(others) == len(specs) - 1:  # then the fault is not theirs
+    if len(others) == len(specs) - 1:  # the fault is that of rank 0's host
         labels = ", ".join(specs[index].label for index in others)
         return [problem(first.label, f"{labels} cannot reach its port {port}, rank 0's ({attempts(others[0])})")]
     if others:
@@ -363,28 +369,31 @@ _NCCL_LEAVES_OUT = ("lo", "docker")
 
 
 def _choose_interfaces(
-    requirements: Requirements, spec: HostSpec, facts: NodeFacts, good: Sequence[str], workarounds: Workarounds
+    requirements: Requirements, spec: HostSpec, facts: NodeFacts, reached_by: Sequence[str], workarounds: Workarounds
 ) -> dict[str, Value]:
-    """Name the interfaces for gloo and NCCL where their own choice cannot be reached. `good`: addresses that can."""
-    chosen = {*facts["set"], *requirements.job.env, *spec.env}
-    live = list(dict.fromkeys(name for name, address in facts["addresses"] if address in good))
+    """Return variables that name interfaces for gloo and NCCL, where their own choice cannot be reached.
+
+    `reached_by`: addresses by which another host reached this one. Adds to `workarounds`.
+    """
+    set_by_user = {*facts["set"], *requirements.job.env, *spec.env}
+    live = list(dict.fromkeys(name for name, address in facts["addresses"] if address in reached_by))
     dead = list(dict.fromkeys(name for name, _ in facts["addresses"] if name not in live))
     dead = [name for name in dead if not name.startswith(_NCCL_LEAVES_OUT)]
-    own = facts["own_name"]
+    own = facts["own_name"]  # addresses: gloo takes the first
     env: dict[str, Value] = {}
     for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
         value = str(spec.env.get(name, requirements.job.env.get(name, "")))
-        if live and value in {other for other, _ in facts["addresses"]} - {*live}:
+        if live and value in {interface for interface, _ in facts["addresses"]} - {*live}:
             text = (
                 f"{name} is {value}, over which the other nodes cannot reach it; remove it, or --env {name}={live[0]}"
             )
             workarounds.setdefault(("interfaces", text), []).append(spec.label)
-    if live and "GLOO_SOCKET_IFNAME" not in chosen and (not own or own[0] not in good):
+    if live and "GLOO_SOCKET_IFNAME" not in set_by_user and (not own or own[0] not in reached_by):
         env["GLOO_SOCKET_IFNAME"] = live[0]
         means = f"resolves to {own[0]} on that node" if own else "does not resolve to its own address"
         text = f"its own name {facts['host']} {means}, which others cannot reach; gloo uses {live[0]}"
         workarounds.setdefault(("names", text), []).append(spec.label)
-    if live and dead and "NCCL_SOCKET_IFNAME" not in chosen:
+    if live and dead and "NCCL_SOCKET_IFNAME" not in set_by_user:
         env["NCCL_SOCKET_IFNAME"] = f"={','.join(live)}"  # "=": the whole name, and not its beginning
         text = f"the other nodes cannot reach it over {', '.join(dead)}; NCCL uses {', '.join(live)}"
         workarounds.setdefault(("interfaces", text), []).append(spec.label)
@@ -394,7 +403,7 @@ def _choose_interfaces(
 def build_host(
     requirements: Requirements, spec: HostSpec, facts: NodeFacts, env: Mapping[str, Value], address: str = ""
 ) -> Host:
-    """Build one host of the world."""
+    """Build one host of the world. `env`: chosen for it; `address`: by which other nodes reach it."""
     job = requirements.job
     return Host(
         name=spec.label,

@@ -68,11 +68,11 @@ class HostSpec(HostSettings):
 def parse(
     words: Iterable[str], groups: Mapping[str, Sequence[str]], own: Mapping[str, HostSettings], exclude: str = ""
 ) -> list[HostSpec]:
-    """Expand the words of a command line. `own` holds what ddpkit.toml says of single hosts. Raises UsageError."""
+    """Expand the words of a command line. `own`: settings of single hosts, by name (ddpkit.toml). Raises UsageError."""
     specs: list[HostSpec] = []
     for word in words:
-        specs += _word(word, groups, ())
-    return _finish(specs, own, exclude, groups)
+        specs += _expand_word(word, groups, ())
+    return _complete(specs, own, exclude, groups)
 
 
 def parse_file(
@@ -92,13 +92,13 @@ def parse_file(
         if not words:
             continue
         where = f"{path}, line {number}: {line.strip()}"
-        for spec in _line(words, where, _corrected(path, number, words), groups or {}):
+        for spec in _parse_line(words, where, _corrected(path, number, words), groups or {}):
             key = (spec.name, spec.user, spec.port)
             before = specs.get(key)
             specs[key] = spec if before is None else replace(spec, slots=(before.slots or 1) + (spec.slots or 1))
     if not specs:
         raise UsageError(f"{path} contains no host", _HOST_LINE)
-    return _finish(list(specs.values()), own, exclude, groups or {})
+    return _complete(list(specs.values()), own, exclude, groups or {})
 
 
 def _corrected(path: str, number: int, words: Sequence[str]) -> str:
@@ -113,7 +113,8 @@ def _corrected(path: str, number: int, words: Sequence[str]) -> str:
     return f"write line {number} of {shlex.quote(path)} as: {line}"
 
 
-def _line(words: list[str], where: str, corrected: str, groups: Mapping[str, Sequence[str]]) -> list[HostSpec]:
+def _parse_line(words: list[str], where: str, corrected: str, groups: Mapping[str, Sequence[str]]) -> list[HostSpec]:
+    """Read the words of one line of a host file. `where`, `corrected`: the line, and its right form, for an error."""
     options = {}
     for word in words[1:]:
         name, equals, value = word.partition("=")
@@ -133,11 +134,12 @@ def _line(words: list[str], where: str, corrected: str, groups: Mapping[str, Seq
         return []  # OpenMPI's way to leave a host out
     return [
         replace(spec, slots=options.get("slots"), port=options.get("port", spec.port))
-        for spec in _word(words[0], groups, ())
+        for spec in _expand_word(words[0], groups, ())
     ]
 
 
-def _word(word: str, groups: Mapping[str, Sequence[str]], seen: tuple[str, ...]) -> list[HostSpec]:
+def _expand_word(word: str, groups: Mapping[str, Sequence[str]], seen: tuple[str, ...]) -> list[HostSpec]:
+    """Expand one word, in any form of this module's docstring. `seen`: the groups around it. Raises UsageError."""
     if word.startswith("@"):
         name = word[1:]
         if name not in groups:
@@ -145,22 +147,22 @@ def _word(word: str, groups: Mapping[str, Sequence[str]], seen: tuple[str, ...])
             raise UsageError(f"group {word} not found", nearest(name, groups) or known)
         if name in seen:
             raise UsageError(f"group {word} contains itself: {' -> '.join((*seen, name))}")
-        return [spec for each in groups[name] for spec in _word(each, groups, (*seen, name))]
+        return [spec for each in groups[name] for spec in _expand_word(each, groups, (*seen, name))]
     user, _, rest = word.rpartition("@")
-    wrong = UsageError(f"{rest!r} is not the name of a host", _FORMS)
+    no_host = UsageError(f"{rest!r} is not the name of a host", _FORMS)
     if rest.count(":") > 1 and not rest.startswith("["):
         names, port = [rest], ""  # an IPv6 address: its colons leave no place for a port
     elif rest.startswith("["):
         address, bracket, port = rest[1:].partition("]")
         if not bracket or port[:1] not in ("", ":") or ":" not in address:
-            raise wrong
+            raise no_host
         names, port = [address], port[1:]
     else:
         # The port's colon stands behind the last bracket: node[1-4]:2222.
-        cut = rest.rfind(":", rest.rfind("]") + 1)
-        pattern, port = (rest, "") if cut < 0 else (rest[:cut], rest[cut + 1 :])
-        if cut >= 0 and not port:
-            raise wrong
+        colon = rest.rfind(":", rest.rfind("]") + 1)
+        pattern, port = (rest, "") if colon < 0 else (rest[:colon], rest[colon + 1 :])
+        if colon >= 0 and not port:
+            raise no_host
         try:
             names = expand_nodelist(pattern)
         except EnvError as error:
@@ -171,7 +173,7 @@ def _word(word: str, groups: Mapping[str, Sequence[str]], seen: tuple[str, ...])
     if port and not (port.isdecimal() and 0 < int(port) <= MOST_PORT):
         raise UsageError(f"{rest}: {port!r} is not a port", _FORMS)
     if not names or not all(map(host_names.is_host, names)):
-        raise wrong
+        raise no_host
     return [HostSpec(name=name, user=user, port=int(port) if port else None) for name in names]
 
 
@@ -184,18 +186,18 @@ def check_master(address: str, port: int) -> None:
         raise UsageError(f"-o master_addr={address} is neither a name nor an address", hint)
 
 
-def _finish(
+def _complete(
     specs: list[HostSpec], own: Mapping[str, HostSettings], exclude: str, groups: Mapping[str, Sequence[str]]
 ) -> list[HostSpec]:
-    """Add what holds for single hosts, leave out what was excluded, refuse a host that stands there twice."""
-    left_out = {spec.name for word in exclude.split() for spec in _word(word, groups, ())}
+    """Add the settings of single hosts, leave out excluded hosts, refuse a host that is listed twice."""
+    left_out = {spec.name for word in exclude.split() for spec in _expand_word(word, groups, ())}
     unknown = left_out - {spec.name for spec in specs}
     if unknown:
         raise UsageError(
             f"-o exclude={exclude}: {sorted(unknown)[0]} is not one of the hosts",
             nearest(sorted(unknown)[0], [spec.name for spec in specs]),
         )
-    kept = [_with_own(spec, own.get(spec.name, HostSettings())) for spec in specs if spec.name not in left_out]
+    kept = [_with_settings(spec, own.get(spec.name, HostSettings())) for spec in specs if spec.name not in left_out]
     if specs and not kept:
         raise UsageError(f"-o exclude={exclude} leaves no host")
     for label, times in Counter(spec.label for spec in kept).items():
@@ -206,7 +208,7 @@ def _finish(
     return kept
 
 
-def _with_own(spec: HostSpec, own: HostSettings) -> HostSpec:
+def _with_settings(spec: HostSpec, own: HostSettings) -> HostSpec:
     return replace(
         spec,
         user=spec.user or own.user,

@@ -102,7 +102,7 @@ class ConnectionAttempt:
         """
         todo: queue.SimpleQueue[HostSpec] = queue.SimpleQueue()
         done: queue.SimpleQueue[tuple[HostSpec, Channel | Problem]] = queue.SimpleQueue()
-        left = threading.Event()  # the caller takes nothing more
+        caller_left = threading.Event()  # it takes nothing more
         for spec in specs:
             todo.put(spec)
         allow_open_files(len(specs))
@@ -111,7 +111,7 @@ class ConnectionAttempt:
         until = time.monotonic() + self._scaled(CONNECT_TIMEOUT)
 
         def work() -> None:
-            while not left.is_set():
+            while not caller_left.is_set():
                 try:
                     spec = todo.get_nowait()
                 except queue.Empty:
@@ -131,7 +131,7 @@ class ConnectionAttempt:
                 del self.waiting[spec.label]
                 yield spec, result
         finally:
-            left.set()
+            caller_left.set()
             _close_channels(done)
 
     def _scaled(self, seconds: float) -> float:
@@ -144,37 +144,41 @@ class ConnectionAttempt:
         return command(spec.python or self.python, self.container(spec))
 
     def _connect(self, spec: HostSpec, until: float) -> Channel | Problem:
-        channel = None
+        """Log in to one node and start its supervisor. `until`: a time.monotonic(), for the login."""
+        channel = None  # as long as the login is not done
         try:
             stream = self.connector.enter(spec, self._command(spec), until)
             channel = Channel(spec.label, stream, self.silence, self.clock, self.relay)
             self.waiting[spec.label] = "its shell and Python have not started yet"
             # The user may have taken time to type a passphrase.
-            last = max(until, time.monotonic()) + self._scaled(START_TIMEOUT)
+            start_until = max(until, time.monotonic()) + self._scaled(START_TIMEOUT)
             if self.start_timeout is not None:
-                last = min(last, time.monotonic() + self._scaled(self.start_timeout))
-            channel.open(last)
+                start_until = min(start_until, time.monotonic() + self._scaled(self.start_timeout))
+            channel.open(start_until)
             return channel
         except BaseException as error:
             if channel is not None:
                 channel.close()
             if not isinstance(error, (NoAnswerError, RefusedError)):
                 raise
-            if channel is not None:
-                cause = self.container(spec) and container_cause(str(error))
-                if cause:
-                    return Problem(
-                        host=spec.label, what=f"its container did not start: {cause[0]}", fix=cause[1], unreachable=True
-                    )
+            logged_in = channel is not None
+            found = container_cause(str(error)) if logged_in and self.container(spec) else None
+            if found is not None:
+                cause, fix = found
+                what = f"its container did not start: {cause}"
+                return Problem(host=spec.label, what=what, fix=fix, unreachable=True)
             by_hand = f"{self._by_hand(spec)} {quote(spec.python or self.python)} --version"
-            if channel is not None and time.monotonic() > until:
+            if logged_in and time.monotonic() > until:
                 by_hand += f"; if the node is slow: -o connect_timeout={4 * self.connector.timeout:g}"
             fix = error.fix if isinstance(error, RefusedError) and error.fix else by_hand
             return Problem(host=spec.label, what=str(error), fix=fix, unreachable=True)
 
 
 def container_cause(text: str) -> tuple[str, str] | None:
-    """Search the lines of a container's runtime for a known cause. Return it with the lines, and its fix."""
+    """Return the known cause in the lines of a container's runtime, with these lines, and its fix. None: not known.
+
+    `text`: an error that ends with `quoted_lines`.
+    """
     from ddpkit.diagnosis.decide import analyze_log
 
     lines = text.partition("; its output: ")[2]
@@ -246,7 +250,7 @@ class NodePool:
     ) -> None:
         """`held`: the id of a hold on these nodes that this launch uses."""
         self._relay = held_relay(held)
-        self.specs = self._every = tuple(specs)
+        self.specs = self._all_specs = tuple(specs)  # `specs` loses those that are dropped
         self._connector = connector
         self._silence = silence
         self.python = python
@@ -313,7 +317,7 @@ class NodePool:
         self.connected_at.clear()
         self.facts.clear()
         self.progress = None  # the screen of the run shows notes
-        self.specs = tuple(spec for spec in self._every if spec.label in labels)
+        self.specs = tuple(spec for spec in self._all_specs if spec.label in labels)
 
     def channel(self, label: str) -> Channel:
         """Return the channel to a node."""
@@ -335,13 +339,15 @@ class NodePool:
 
     def ask_facts(self, requirements: Requirements, timeout: float) -> tuple[dict[str, NodeFacts], list[Problem]]:
         """Ask every connected node for its facts. Returns them by label, and a problem for each that did not answer."""
+        # Where nodes can be left out, each may become the first, which listens on rank 0's port.
+        all_listen = bool(requirements.least)
         args = {
             spec.label: {
                 "workdir": spec.workdir or requirements.job.workdir,
                 "script": requirements.script,
                 "python": spec.python or requirements.job.python,
                 "environ": {} if requirements.dry else revealed({**requirements.job.env, **spec.env}),
-                "port": requirements.master_port if spec is self.specs[0] or requirements.least else None,
+                "port": requirements.master_port if all_listen or spec is self.specs[0] else None,
                 "torch": requirements.torch,
             }
             for spec in self.specs

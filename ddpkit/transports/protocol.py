@@ -154,8 +154,8 @@ class Pieces:
     def __init__(self, asked: set[int], packed: Container[int] = ()) -> None:
         """`asked`: numbers of the calls that have no answer yet. `packed`: of those whose answer stays packed."""
         self._asked, self._packed = asked, packed
-        self._held: dict[tuple[int | None, ...], list[str]] = {}
-        self._size = 0  # characters in it
+        self._held: dict[tuple[int | None, ...], list[str]] = {}  # by (rank, fd; 0: of a value), or (id of a call,)
+        self._size = 0  # characters of all these pieces
 
     def take(self, event: Event) -> Event | None:
         """The event, whole; None while more of it is to come. Raises BadEventError."""
@@ -178,6 +178,7 @@ class Pieces:
         return event
 
     def _join(self, key: tuple[int | None, ...], data: str, more: bool) -> str | None:
+        """Return the whole of which this is the last piece; None: `more` is to come. Raises BadEventError."""
         if more:
             self._held.setdefault(key, []).append(data)
             self._size += len(data) + 64
@@ -248,14 +249,15 @@ class Gate:
     def __call__(self, event: Event | None) -> None:
         if self._shut:
             return
-        wrong = None if event is None else next((rank for rank in ranks_of(event) if rank not in self._ranks), None)
-        if wrong is None:
+        ranks = () if event is None else ranks_of(event)
+        foreign_rank = next((rank for rank in ranks if rank not in self._ranks), None)
+        if foreign_rank is None:
             self._post(event)
             return
         self._shut = True
-        home = next((each.host for each in self._plan.steps if wrong in each.ranks), "")
+        home = next((each.host for each in self._plan.steps if foreign_rank in each.ranks), "")
         where = f"which runs on {home}" if home else "which this run does not have"
-        self._post({"e": "lost", "reason": f"{self._host} sent an event of rank {wrong}, {where}"})
+        self._post({"e": "lost", "reason": f"{self._host} sent an event of rank {foreign_rank}, {where}"})
         self._post(None)
         self._cut()
 
@@ -369,6 +371,7 @@ class LocalLink:
             self._read(output, post)
 
     def _read(self, lines: Iterable[bytes], post: Callable[[Event | None], None]) -> None:
+        """Post the events of the supervisor up to its last word, then None."""
         pieces = Pieces(self._caller.unanswered, self._caller.packed)
         try:
             for line in lines:
@@ -443,13 +446,25 @@ def revealed(env: dict[str, Value]) -> dict[str, str | None]:
     return plain
 
 
+def _programs(step: Step) -> set[str]:
+    """Return the programs of `ddpkit/node` that a supervisor writes for its ranks. A scheduler's step has its own."""
+    has_agent = any(proc.rank is None for proc in step.procs) and not step.scheduled
+    programs = set[str]()
+    if step.preload:
+        programs.add("fork_server")
+    elif has_agent:
+        programs.add("rank_wrapper")
+    if HOLDER in step.env:
+        programs.add("holder")
+    elif not step.scheduled:
+        programs.add("rank_hook")
+    if "DDPKIT_OBSERVE" in step.env and not step.scheduled:
+        programs.add("rank_observe")
+    return programs
+
+
 def request(step: Step, plan: Plan) -> str:
     """The first line that a supervisor reads. It holds secrets: it goes over its standard input and nowhere else."""
-    agent = any(proc.rank is None for proc in step.procs) and not step.scheduled
-    needed = {"fork_server"} if step.preload else {"rank_wrapper"} if agent else set()
-    holds = HOLDER in step.env
-    needed |= {"holder"} if holds else set() if step.scheduled else {"rank_hook"}
-    needed |= {"rank_observe"} if "DDPKIT_OBSERVE" in step.env and not step.scheduled else set()
     return json.dumps(
         {
             "run": plan.run_id,
@@ -469,7 +484,7 @@ def request(step: Step, plan: Plan) -> str:
             ],
             "preload": list(step.preload),
             "inside": plan.run_id if step.container else "",
-            "programs": sorted(needed),
+            "programs": sorted(_programs(step)),
             "copies": [copy.target for copy in plan.stage if not copy.by_nodes],
             # Ranks of a scheduler's step have it in the run's directory.
             "function": "" if step.scheduled else b64encode(plan.function).decode(),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from ddpkit.launchers.node_facts import NodeFacts
 from ddpkit.transports.hosts import HostSpec
@@ -16,9 +17,21 @@ MANY = 64  # nodes; of more each tries SOME peers
 SOME = 9
 OPEN_PORTS = "open the dynamic ports (32768-60999) between the nodes: gloo and NCCL listen on them"
 
-Attempt = Sequence[str]  # [address that answered, error]
-Target = tuple[str, int | None, str]  # name or address, port, secret of who listens there
+Attempt = Sequence[str]  # [address that answered, error], as `probe.reach` sends it: see `error_of`
 Peers = Callable[[int, int], list[int]]  # index of a node and number of nodes -> indices of the nodes that it tries
+
+
+class Target(NamedTuple):
+    """What a node tries to connect to. `probe.reach` gets it as a list."""
+
+    name: str  # or address
+    port: int | None
+    secret: str  # by which the listener is known
+
+
+def error_of(attempt: Attempt) -> str:
+    """Return the error of an attempt; empty: it succeeded."""
+    return attempt[1]
 
 
 def next_peer(index: int, count: int) -> list[int]:
@@ -62,12 +75,14 @@ def reach_targets(
 
     The first host tries rank 0's port as well: rank 0 connects to it like every other.
     """
-    first = [(name, facts[0]["port"], facts[0]["secret"]) for name in master_candidates(master_addr, specs, facts)]
+    rank_0 = [
+        Target(name, facts[0]["port"], facts[0]["secret"]) for name in master_candidates(master_addr, specs, facts)
+    ]
     return [
         [
-            *first,
+            *rank_0,
             *(
-                (name, facts[peer]["high_port"], facts[peer]["secret"])
+                Target(name, facts[peer]["high_port"], facts[peer]["secret"])
                 for peer in peers(index, len(specs))
                 for name in candidate_addresses(specs[peer], facts[peer])
             ),
@@ -89,6 +104,7 @@ class Reachability:
     ) -> None:
         self.master = master_candidates(master_addr, specs, facts)
         self.addresses = [candidate_addresses(spec, each) for spec, each in zip(specs, facts, strict=True)]
+        # An answer has the order of `reach_targets`: all addresses of rank 0, then all of each peer.
         width = len(self.master)
         self.to_master = [list(each[:width]) for each in answers]
         self.attempts: dict[tuple[int, int], Sequence[Attempt]] = {}  # by (from, to)
@@ -101,7 +117,7 @@ class Reachability:
     def reached(self, source: int, target: int) -> list[str]:
         """The addresses by which one host reaches another."""
         pairs = zip(self.addresses[target], self.attempts[source, target], strict=True)
-        return [address for address, attempt in pairs if not attempt[1]]
+        return [address for address, attempt in pairs if not error_of(attempt)]
 
     def reached_by_any(self, target: int) -> set[str]:
         """The addresses by which some host reaches this one."""
@@ -113,7 +129,11 @@ class Reachability:
 
     def master_reached(self, source: int) -> list[str]:
         """The addresses by which a host reaches rank 0's port."""
-        return [address for address, attempt in zip(self.master, self.to_master[source], strict=True) if not attempt[1]]
+        return [
+            address
+            for address, attempt in zip(self.master, self.to_master[source], strict=True)
+            if not error_of(attempt)
+        ]
 
     def sources(self, target: int) -> list[int]:
         """The hosts that tried to reach this one."""
@@ -132,5 +152,5 @@ def describe_attempts(addresses: Sequence[str], attempts: Sequence[Attempt]) -> 
     """Addresses and their errors, in words; those with the same error together."""
     by_error: dict[str, list[str]] = {}
     for address, attempt in zip(addresses, attempts, strict=True):
-        by_error.setdefault(attempt[1], []).append(address)
+        by_error.setdefault(error_of(attempt), []).append(address)
     return "; ".join(f"{', '.join(alike)}: {error}" for error, alike in by_error.items())

@@ -83,6 +83,10 @@ class SlurmTransport(SchedulerTransport):
         return slurm_nodes.allocation(self._environ)
 
     def survey(self, note: Callable[[str], None] = lambda _: None, *, strict: bool = True) -> Request:
+        """Return the request. In an allocation with `spares`, it is for the nodes that this attempt can use.
+
+        Raises UsageError, and LaunchError where too few of them are left.
+        """
         shown = self._show_allocation()
         request = slurm_nodes.slurm(self._nnodes, self._nproc_per_node, self._environ, self.named, self.counts, shown)
         request = replace(request, held_back=self.held_back)
@@ -91,7 +95,7 @@ class SlurmTransport(SchedulerTransport):
             here = replace(request.here, python=sys.executable) if self.spares is not None else request.here
             return replace(request, spares=self.spares, here=here)
         nnodes = self._nnodes or max(1, len(held.hosts) - self.spares)
-        if self.hosts is None:
+        if self.hosts is None:  # the first attempt may use all
             return replace(request, spares=self.spares, nnodes=nnodes)
         down = self.down_hosts(self.hosts)
         for host, reason in down.items():
@@ -152,10 +156,8 @@ class SlurmTransport(SchedulerTransport):
         excluded = ",".join([*([asked[1]] if asked else []), *without])
         tasks = re.search(r"\bNtasksPerN:B:S:C=([1-9]\d*):", shown)
         number = [f"NumNodes={nodes}-{nodes}", *([f"NumTasks={nodes * int(tasks[1])}"] if tasks else [])]
-        update, until = (
-            ["update", f"JobId={job_id}"],
-            time.monotonic() + (UPDATE_TIME_OUTSIDE if outside else UPDATE_TIME),
-        )
+        update = ["update", f"JobId={job_id}"]
+        until = time.monotonic() + (UPDATE_TIME_OUTSIDE if outside else UPDATE_TIME)
         for words in (["requeue", job_id], [*update, f"ExcNodeList={excluded}"], [*update, *number]):
             while (reply := run_command(["scontrol", *words])).exit_code != 0:
                 if "try again" not in reply.error or time.monotonic() > until:

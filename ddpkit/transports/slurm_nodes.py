@@ -69,7 +69,10 @@ def placeholder(named: Sequence[str], nodes: int) -> dict[str, str]:
 
 
 def held_nodes(environ: Mapping[str, str], named: Sequence[str], use: str) -> Allocation:
-    """Return the allocation of a process with this environment. `use`: what needs it. Raises UsageError."""
+    """Return the allocation of a process with this environment, of the `named` nodes alone where there are any.
+
+    `use`: what needs the nodes, for errors. Raises UsageError.
+    """
     shown, left_over = query_allocation(environ["SLURM_JOB_ID"])
     if left_over:
         raise UsageError(left_over, "add --new-job")
@@ -81,12 +84,12 @@ def held_nodes(environ: Mapping[str, str], named: Sequence[str], use: str) -> Al
 
 
 def query_allocation(job: str) -> tuple[str, str]:
-    """Return what SLURM shows of a job, and in words that its variables are left over in this shell; empty: nothing."""
+    """Return what SLURM shows of a job, and why its variables in this shell are left over; either may be empty."""
     if not job.isdecimal():
         return "", ""  # see `placeholder`
     reply = HERE.run(["scontrol", "--oneliner", "--details", "show", "job", job])
-    over = ended_job(job, reply, os.getuid())
-    return reply.output, f"SLURM_JOB_ID={job} is left over in this shell: {over}" if over else ""
+    why = ended_job(job, reply, os.getuid())
+    return reply.output, f"SLURM_JOB_ID={job} is left over in this shell: {why}" if why else ""
 
 
 def ended_job(job: str, reply: Reply, user: int) -> str:
@@ -127,7 +130,7 @@ def hosts_of_allocation(environ: Mapping[str, str], nodelist: str, exclude: str,
     listed, excluded = _expand_option("nodelist", nodelist), _expand_option("exclude", exclude)
     if not listed and set(excluded).isdisjoint(held):
         return ()
-    more = held if nnodes or not listed else []
+    more = held if nnodes or not listed else []  # nodes that a list may leave open
     chosen = tuple(host for host in dict.fromkeys([*listed, *more]) if host not in excluded)[:nnodes]
     if not chosen:
         raise UsageError(
@@ -204,16 +207,17 @@ def slurm(
     if not job_id:
         return request
     asked = bool(nproc_per_node or counts)
-    whole = re.search(r" NumTasks=(\d+)", shown)
-    if whole and "SLURM_STEP_ID" in environ:  # the variables are those of a step, such as that of srun --pty
+    tasks = re.search(r" NumTasks=(\d+)", shown)
+    if tasks and "SLURM_STEP_ID" in environ:  # the variables are those of a step, such as that of srun --pty
+        # The job's own numbers in their place. With one CPU for each task, a node has as many tasks as CPUs.
         cpus = environ.get("SLURM_JOB_CPUS_PER_NODE", "")
-        one = re.search(r" CPUs/Task=1 ", shown)
-        environ = {**environ, "SLURM_NTASKS": whole[1], "SLURM_TASKS_PER_NODE": cpus if one else ""}
-    held = _with_gpus(_held(environ, job_id, asked=asked), shown, asked=asked)
-    return replace(request, allocation=_only(held, named) if named else held)
+        one_cpu = re.search(r" CPUs/Task=1 ", shown)
+        environ = {**environ, "SLURM_NTASKS": tasks[1], "SLURM_TASKS_PER_NODE": cpus if one_cpu else ""}
+    held = _with_gpus(_read_allocation(environ, job_id, asked=asked), shown, asked=asked)
+    return replace(request, allocation=_limit_to(held, named) if named else held)
 
 
-def _held(environ: Mapping[str, str], job_id: str, *, asked: bool) -> Allocation:
+def _read_allocation(environ: Mapping[str, str], job_id: str, *, asked: bool) -> Allocation:
     """Read the allocation. The variables of a group of a heterogeneous one have a suffix. `asked`: -n was given."""
     sizes = _number(environ, "SLURM_HET_SIZE")
     if sizes is None:
@@ -231,7 +235,7 @@ def _held(environ: Mapping[str, str], job_id: str, *, asked: bool) -> Allocation
     for number in range(sizes):
         end = f"_HET_GROUP_{number}"
         variables = {name.removesuffix(end): text for name, text in environ.items() if name.endswith(end)}
-        groups.append(_held(variables, variables.get("SLURM_JOB_ID", job_id), asked=asked))
+        groups.append(_read_allocation(variables, variables.get("SLURM_JOB_ID", job_id), asked=asked))
     counts: list[int] = []
     for group in groups:
         each = group.nproc_per_node
@@ -255,7 +259,8 @@ def _with_gpus(held: Allocation, shown: str, *, asked: bool) -> Allocation:
     """
     requests = [text for text in re.findall(r" TresPer(?:Node|Job|Task|Socket)=(\S*)", shown) if "gpu" in text]
     by_node = re.findall(r" TresPerNode=(\S*)", shown)
-    most = _count_gpus(by_node[0]) if len(requests) == len(by_node) == 1 else math.inf
+    only_by_node = len(requests) == len(by_node) == 1
+    most = _count_gpus(by_node[0]) if only_by_node else math.inf  # that a step can have on a node
     gpus: dict[str, int] = {}
     for nodes, gres in re.findall(r" Nodes=(\S+) CPU_IDs=\S* Mem=\S* GRES=(\S*)", shown):
         number = _count_gpus(gres)
@@ -265,8 +270,8 @@ def _with_gpus(held: Allocation, shown: str, *, asked: bool) -> Allocation:
     ranks = held.nproc_per_node
     if not asked:
         by_tasks = ranks if isinstance(ranks, tuple) else (ranks,) * len(held.hosts)
-        each = tuple(gpus.get(host, tasks or 1) for host, tasks in zip(held.hosts, by_tasks, strict=True))
-        ranks = each if len({*each}) > 1 or held.groups else each[0]
+        by_gpus = tuple(gpus.get(host, tasks or 1) for host, tasks in zip(held.hosts, by_tasks, strict=True))
+        ranks = by_gpus if len({*by_gpus}) > 1 or held.groups else by_gpus[0]
     by_task = bool(re.search(r" TresPerTask=\S*gpu", shown))
     return replace(held, nproc_per_node=ranks, gpus=gpus, gpus_by_task=by_task)
 
@@ -278,12 +283,12 @@ def _count_gpus(gres: str) -> int:
 
 
 def _cpus(environ: Mapping[str, str], hosts: Sequence[str]) -> dict[str, int]:
-    """Return the CPUs of an allocation on each host; empty: not known."""
+    """Return the CPUs of an allocation on each host. Empty: not known."""
     counts = _numbers(environ, "SLURM_JOB_CPUS_PER_NODE")
     return dict(zip(hosts, counts, strict=True)) if len(counts) == len(hosts) else {}
 
 
-def _only(held: Allocation, named: Sequence[str]) -> Allocation:
+def _limit_to(held: Allocation, named: Sequence[str]) -> Allocation:
     """The allocation with the named hosts alone, in their order. Raises UsageError."""
     if held.groups:
         raise UsageError(f"allocation {held.job_id} is heterogeneous, and its groups choose the hosts", "remove them")
@@ -348,7 +353,10 @@ def allocation(environ: Mapping[str, str]) -> str:
 
 
 def _tasks_per_node(environ: Mapping[str, str], nnodes: int) -> int | tuple[int, ...] | None:
-    """Ranks for each node of an allocation: one per GPU, or as many as tasks were requested there."""
+    """Ranks for each node of an allocation: one per GPU, or as many as tasks were requested there.
+
+    A tuple has one number for each node. None: the request has neither GPUs nor tasks.
+    """
     for name in ("SLURM_GPUS_ON_NODE", "SLURM_NTASKS_PER_NODE"):
         if _number(environ, name):
             return _number(environ, name)

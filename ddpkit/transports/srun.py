@@ -50,10 +50,11 @@ def overlap_step(
 
     `more`: further options of srun. `output`: those of the output.
     """
-    return [*beside(job, group, hosts, more, output=output), "sh", "-c", _PYTHON, sys.executable, text], inherited()
+    argv = overlap_argv(job, group, hosts, more, output=output)
+    return [*argv, "sh", "-c", _PYTHON, sys.executable, text], variables_to_unset()
 
 
-def beside(
+def overlap_argv(
     job: str, group: int | None, hosts: Sequence[str], more: Sequence[str], *, output: Sequence[str]
 ) -> list[str]:
     """The words of srun for one task on each of these nodes, beside the other steps of their job."""
@@ -63,13 +64,13 @@ def beside(
     return [*argv, *output, *more]
 
 
-def inherited() -> dict[str, None]:
+def variables_to_unset() -> dict[str, None]:
     """Variables of this shell's job and step, to unset: to a command of SLURM they are defaults of its options."""
     return {name: None for name in os.environ if name.startswith(("SLURM_", "SRUN_")) and name not in SITE}
 
 
 def _read_answer(line: bytes, number: int) -> AnswerEvent | None:
-    """Read a piece of the answer to a call; None: it is none, or of an earlier call."""
+    """Read a piece of the answer to a call; None: the line is none, or belongs to an earlier call."""
     try:
         event = parse_event(line)
     except BadEventError:
@@ -101,7 +102,7 @@ class OverlapStep:
         self._parts = [
             OverlapStep(reader, job, machine, silence_limit=silence_limit, group=number) for number in numbers
         ]
-        self._hosts: list[str] = []
+        self._hosts: list[str] = []  # of the step that runs
         self._more: list[str] = []  # further options of srun
         self._stream: Stream | None = None
         self._caller = Caller(self._write_command)
@@ -138,6 +139,10 @@ class OverlapStep:
     def _ask(
         self, hosts: Mapping[str, Mapping[str, object]], function: str, args: Mapping[str, object], limit: float
     ) -> tuple[list[object], str]:
+        """Call a function in the step on these nodes, and start a step where none runs on just these.
+
+        `hosts`: the ranks of each node. Returns as `call`.
+        """
         until = time.monotonic() + limit + ANSWER_TIME + STEP_START_TIME
         if self._stream is None or self._stream.ended or self._hosts != list(hosts):
             self.close()
@@ -162,17 +167,18 @@ class OverlapStep:
         self._stream.write(text + b"\n")
 
     def _answers(self, number: int, until: float) -> tuple[list[object], str]:
+        """Wait for the answer of each task. Returns as `call`; the reason is what srun said, or else a task's error."""
         assert self._stream is not None
         pieces = [Pieces({number}) for _ in self._hosts]
-        answers: dict[int, AnswerEvent] = {}
-        words, why = b"", "no answer"
+        answers: dict[int, AnswerEvent] = {}  # by task
+        said_by_srun, why = b"", "no answer"
         while len(answers) < len(self._hosts) and (left := until - time.monotonic()) > 0:
             try:
                 output, errors = self._stream.read(left)
             except EOFError:
                 why = "the step has ended"
                 break
-            words += errors
+            said_by_srun += errors
             *lines, self._partial = (self._partial + output).split(b"\n")
             for match in filter(None, map(_LINE.fullmatch, lines)):
                 task = int(match[1])
@@ -186,7 +192,8 @@ class OverlapStep:
         if len(values) == len(self._hosts):
             return values, ""
         problems = [event["error"] for event in answers.values() if event["error"]]
-        return values, " ".join(words.decode("utf-8", "replace").split())[-300:] or next(iter(problems), why)
+        words = " ".join(said_by_srun.decode("utf-8", "replace").split())[-300:]
+        return values, words or next(iter(problems), why)
 
     def close(self) -> None:
         """End the step: its tasks end at the end of their input. One that did not answer is not waited for."""
@@ -215,6 +222,7 @@ class OverlapCalls:
     def _call(
         self, number: int, function: str, args: Mapping[str, object], post: Callable[[Event | None], None]
     ) -> None:
+        """Call a function, and post its answer and, where it failed, why. Only the step for samples is kept."""
         limit = args["limit"]
         assert isinstance(limit, float)
         if function.startswith("resource_sample."):
@@ -258,6 +266,7 @@ class SrunLink:
         self._inner.start(request, translate)
 
     def _translate(self, event: Event | None) -> Iterator[Event | None]:
+        """Turn an event of srun into events of its ranks, from its output. A rank's failure stands for srun's own."""
         if event is None:
             yield None
         elif event["e"] == "out":
@@ -282,7 +291,7 @@ class SrunLink:
         return {**event, "code": LaunchError.exit_code, "reason": reason}
 
     def send(self, command: Command) -> None:
-        """A stop gives the ranks their grace: srun by itself would kill them at once."""
+        """Send a command. A stop signals the ranks, and ends srun after their grace: it would kill them at once."""
         grace = command["grace"] if command["c"] == "stop" else 0.0
         if command["c"] == "signal":
             self._signal(command["name"])

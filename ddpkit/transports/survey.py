@@ -24,7 +24,7 @@ from ddpkit.transports.compatibility import (
 )
 from ddpkit.transports.hosts import HostSpec, Problem, refusal
 from ddpkit.transports.pool import FACTS_TIMEOUT, NodePool
-from ddpkit.transports.reachability import Peers, Reachability, next_peer, reach_targets
+from ddpkit.transports.reachability import Peers, Reachability, Target, error_of, next_peer, reach_targets
 
 SURVEY_TIMEOUT = 11.0  # seconds; once a node has failed, skip slow questions after this
 
@@ -90,10 +90,11 @@ class Survey:
         addr = self.requirements.master_addr
         if not addr or facts["port"] is None:
             return Connections(world=world)
-        answers, silent = self.pool.probe_addresses({spec.label: [(addr, facts["port"], facts["secret"])]})
+        target = Target(addr, facts["port"], facts["secret"])
+        answers, silent = self.pool.probe_addresses({spec.label: [target]})
         if silent:
             return Connections(silent=silent)
-        problems = check_own_address(self.requirements, spec, facts, answers[spec.label][0][1])
+        problems = check_own_address(self.requirements, spec, facts, error_of(answers[spec.label][0]))
         return Connections(world=world, problems=problems)
 
 
@@ -112,9 +113,10 @@ def survey(pool: NodePool, requirements: Requirements, note: Callable[[str], Non
     incompatible = nodes.check_nodes()
     if requirements.least is not None:
         pool.drop_failed(unreachable + (incompatible if strict else []), requirements.least, note)
-        unreachable, incompatible = [], [] if strict else incompatible
+        unreachable = []  # what these problems are about has left the pool
+        incompatible = [] if strict else incompatible
     connections = Connections()
-    single = len(pool.specs) == 1 and nodes.specs
+    single = len(pool.specs) == 1 and bool(nodes.specs)
     in_time = not unreachable or time.monotonic() < until
     if single or (len(nodes.specs) > 1 and nodes.has_master_port() and in_time):
         connections = nodes.connect()
@@ -127,8 +129,8 @@ def survey(pool: NodePool, requirements: Requirements, note: Callable[[str], Non
                 note(f"{', '.join(labels)}: {text}")
     if unreachable or connections.world is None or (incompatible and strict):
         order = [spec.label for spec in pool.specs]
-        every = unreachable + (incompatible if strict or not unreachable else [])
-        raise refusal(sorted(every, key=lambda problem: order.index(problem.host)), len(pool.specs))
+        shown = unreachable + (incompatible if strict or not unreachable else [])
+        raise refusal(sorted(shown, key=lambda problem: order.index(problem.host)), len(pool.specs))
     for problem in incompatible:
         note(f"{problem.host}: {problem.what} (hint: {problem.fix})")
     world = replace(connections.world, min_nodes=requirements.min_nodes)

@@ -98,6 +98,8 @@ class ContainerLink(LocalLink):
         self.request(request)
 
     def _read(self, lines: Iterable[bytes], post: Callable[[Event | None], None]) -> None:
+        """Pass on what the runtime and the image print before the supervisor's first event, then its events."""
+
         def relay(fd: Literal[1, 2], text: bytes) -> None:
             post({"e": "out", "rank": None, "fd": fd, "data": text.decode("utf-8", "surrogateescape")})
 

@@ -120,7 +120,7 @@ def test_every_fix_of_a_login_is_used_and_known() -> None:
     ]
     assert len(named) > 8
     assert {node.value for node in named if isinstance(node, ast.Constant)} <= set(symptoms.LOGIN_FIXES)
-    assert {cause for _, _, cause in ssh_program._OPENSSH} <= set(symptoms.LOGIN_FIXES)
+    assert {cause for _, _, cause in ssh_program._LOGIN_ERRORS} <= set(symptoms.LOGIN_FIXES)
 
 
 def test_a_fix_of_a_login() -> None:

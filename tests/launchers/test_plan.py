@@ -215,14 +215,14 @@ def test_every_file_of_a_plan_is_known_as_ddpkits(tmp_path: Path) -> None:
             (tmp_path / name).parent.mkdir(exist_ok=True)
             (tmp_path / name).touch()
     assert {"stage", "marks", "job.sbatch", "ddpkit.zip", "task.json"} <= seen
-    assert run_files.others(tmp_path) == []
+    assert run_files.foreign_names(tmp_path) == []
 
 
 @pytest.mark.parametrize("name", ["slurmstepd_node1.log", "pyxis_node1.log", "srun_?.log", "torchrun_n1.from_7.log"])
 def test_logs_of_what_starts_ranks_are_ddpkits(name: str, tmp_path: Path) -> None:
     (tmp_path / name).touch()
     (tmp_path / "loss_node1.log").touch()
-    assert run_files.others(tmp_path) == ["loss_node1.log"]
+    assert run_files.foreign_names(tmp_path) == ["loss_node1.log"]
 
 
 def test_secrets_are_masked_everywhere() -> None:

@@ -249,7 +249,7 @@ def test_the_oldest_lines_give_way_and_a_quiet_rank_keeps_its_own(
     assert logs.missing == 0
     assert logs.dropped > 100_000
     assert "of the logs gave way to newer lines: log_limit is 1 MiB" in logs.problem
-    assert run_files.others(tmp_path) == []
+    assert run_files.foreign_names(tmp_path) == []
     assert (tmp_path / "rank_1.log").read_text() == "quiet\n"
     assert read_end(tmp_path / "rank_0.log", 40_000) == numbered(0, 150_000)[-40_000:]
     shown = all_lines(tmp_path).splitlines()

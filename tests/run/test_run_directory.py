@@ -51,7 +51,7 @@ def test_what_a_script_saves_there_stays_for_the_next_attempt(ddpkit: DDPKIT, sc
     assert (folder / "attempt-1/weights.pt").read_text() == "123"
     assert (folder / "metrics.jsonl").read_text() == '{"step": 1}\n{"step": 2}\n{"step": 3}\n'
     assert not (folder / "metrics_kept.jsonl").exists()
-    assert run_files.others(folder) == ["attempt-1/weights.pt", "checkpoint.pt", "metrics.jsonl", "samples"]
+    assert run_files.foreign_names(folder) == ["attempt-1/weights.pt", "checkpoint.pt", "metrics.jsonl", "samples"]
     found = json.loads(ddpkit("report", str(folder), "--json").stdout)
     assert str(found).count("99") == 0 or found["metrics"] == str(folder / "metrics.jsonl")
 
@@ -60,7 +60,7 @@ def test_metrics_of_the_working_directory_are_kept(ddpkit: DDPKIT, script: SCRIP
     job = script("import json\nopen('metrics.jsonl', 'w').write(json.dumps({'step': 1, 'loss': 2.0}) + '\\n')\n")
     folder = folder_of(ddpkit("launch", "-n", "1", "--json", "--", job))
     assert (folder / "metrics_kept.jsonl").read_text() == '{"step": 1, "loss": 2.0}\n'
-    assert run_files.others(folder) == []
+    assert run_files.foreign_names(folder) == []
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o002, 0o022, 0o077])
@@ -90,7 +90,7 @@ def test_nobody_else_can_write_to_it(ddpkit: DDPKIT, script: SCRIPT, tmp_path: P
 )  # fmt: skip
 def test_names_of_a_script(name: str, tmp_path: Path) -> None:
     (tmp_path / name).touch()
-    assert run_files.others(tmp_path) == [name]
+    assert run_files.foreign_names(tmp_path) == [name]
 
 
 @pytest.mark.parametrize(
@@ -106,23 +106,23 @@ def test_names_of_ddpkit(name: str, tmp_path: Path) -> None:
     (tmp_path / name).touch()
     if name.startswith("stage/"):
         (tmp_path / "stage/stage_task.py").touch()
-    assert run_files.others(tmp_path) == []
+    assert run_files.foreign_names(tmp_path) == []
 
 
 @pytest.mark.parametrize("name", ["stage/data-abc.tar", "stage/config.json", "preload/spec.json", "call/value.1"])
 def test_a_directory_with_a_name_of_ddpkits_and_without_its_programs(name: str, tmp_path: Path) -> None:
     (tmp_path / name).parent.mkdir()
     (tmp_path / name).touch()
-    assert run_files.others(tmp_path) == [name.partition("/")[0]]
+    assert run_files.foreign_names(tmp_path) == [name.partition("/")[0]]
 
 
 def test_the_test_of_a_suspect_is_a_run_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "tests").mkdir()
     owned.make_directory(str(tmp_path / "tests/20260131-235959-test-0a1b"), run_files.KIND)
     (tmp_path / "tests/20260131-235959-test-0a1b/all.log").touch()
-    assert run_files.others(tmp_path) == []
+    assert run_files.foreign_names(tmp_path) == []
     (tmp_path / "tests/20260131-235959-test-0a1b/mine.pt").touch()
-    assert run_files.others(tmp_path) == ["tests/20260131-235959-test-0a1b/mine.pt"]
+    assert run_files.foreign_names(tmp_path) == ["tests/20260131-235959-test-0a1b/mine.pt"]
 
 
 PLANT = """

@@ -131,7 +131,7 @@ def test_what_happened_first_is_known_although_clocks_differ(ahead: float, nodes
     nodes += [Node(), Node(ahead=ahead)]
     now = time.time()
     for node in nodes:
-        node.channel._there.began = now - 300
+        node.channel._node_clock.began = now - 300
         node.start()
     nodes[0].say("failed", when=now - 4, rank=0, code=1, what="rank", since=now - 5)
     nodes[1].say("failed", when=now - 8, rank=1, code=1, what="rank", since=now - 9 + ahead)

@@ -7,7 +7,7 @@ import pytest
 from ddpkit.errors import UsageError
 from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.ssh.pdsh import PdshStream, ssh_options
-from ddpkit.transports.ssh.program import QUESTION_LENGTH, explain_login, no_login, of_host, printable
+from ddpkit.transports.ssh.program import QUESTION_LENGTH, explain_login, no_login, printable, question_of_host
 
 NODE = HostSpec(name="node1", user="me", port=2222)
 
@@ -79,7 +79,7 @@ def test_a_question_is_shown_line_by_line_without_control_characters(question: s
 )
 def test_each_row_of_a_question_has_its_host(question: str, shown: str) -> None:
     """A node asked for the passphrase of a key in the words of ddpkit, on the second row."""
-    assert of_host("node1", question, 80) == shown
+    assert question_of_host("node1", question, 80) == shown
 
 
 def test_pdsh_has_no_terminal_for_an_answer() -> None:

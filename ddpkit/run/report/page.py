@@ -302,6 +302,7 @@ def _steps(report: Report) -> str:
 
 
 def _heat(took: steps.Steps, which: str) -> str:
+    """The heat map of all ranks' steps. `which`: their `own` work, or `whole` steps."""
     own = which == "own"
     medians = [(row.own_seconds if own else row.whole_seconds) or 0.0 for row in took.rows]
     rows, left_out = _chosen(took.rows, medians)
@@ -326,7 +327,7 @@ def _seconds(value: float | None) -> str:
 
 
 def _chosen(rows: Sequence[Any], slowness: Sequence[float]) -> tuple[Sequence[Any], str]:
-    """As many rows as can be read: of more the slowest, in the order of their ranks."""
+    """As many rows as can be read: of more the slowest, in the order of their ranks. And a note that says so, or ""."""
     if len(rows) <= ROWS:
         return rows, ""
     slowest = sorted(range(len(rows)), key=lambda index: slowness[index], reverse=True)[:ROWS]

@@ -142,13 +142,14 @@ def _row(
     prepared: float | None,
     copies: Mapping[str, Sequence[NodeCopy]],
 ) -> Row:
+    """Make the phases of one rank of its marks: each phase begins where the one before ended."""
     marks: dict[str, float] = dict(known.get("marks", {}))
     if prepared is not None:
         marks["prepared"] = float(prepared)
-    made = copies.get(str(known.get("host", "")), ())
-    if made:
-        marks["staged"] = max(copy["ended"] for copy in made)
-        first = min(copy["began"] for copy in made)
+    copies_of_host = copies.get(str(known.get("host", "")), ())
+    if copies_of_host:
+        marks["staged"] = max(copy["ended"] for copy in copies_of_host)
+        first = min(copy["began"] for copy in copies_of_host)
         if prepared is not None and first < prepared:  # the launcher copied
             marks["listed"] = first
     outside = "python" not in marks
@@ -170,9 +171,9 @@ def _row(
 def _in_order(marks: Mapping[str, float]) -> list[str]:
     """Return the marks in the order of PHASES, but some of them by their time."""
     names = [name for name in PHASES if name in marks and name not in _BY_TIME]
-    for own in _BY_TIME:
-        if own in marks:
-            names.insert(sum(marks[name] <= marks[own] for name in names), own)
+    for by_time in _BY_TIME:
+        if by_time in marks:
+            names.insert(sum(marks[name] <= marks[by_time] for name in names), by_time)
     return names
 
 
@@ -197,6 +198,7 @@ _INIT_TIMINGS = re.compile(
 
 
 def _phase(name: str, words: str, rows: Sequence[Row]) -> Phase | None:
+    """Sum up one phase over all ranks; None: no rank went through it."""
     took = [(each.end - each.begin, row) for row in rows for each in row.segments if each.phase == name]
     if not took:
         return None
@@ -277,6 +279,7 @@ def _slow_node(nodes: Sequence[NodeStart]) -> str:
 
 
 def _words(rows: Sequence[Row], phases: Sequence[Phase], total: float | None, *, outside: bool) -> str:
+    """Say where most of the time went. `outside`: the ranks were seen from outside only."""
     seen = {segment.phase for row in rows for segment in row.segments}
     if not seen - {"listed", "staged", "prepared", "queued", "start"}:
         why = "they did not import torch, or a scheduler started them"

@@ -78,9 +78,9 @@ def _total(bins: Sequence[Sequence[float]]) -> float:
 
 
 def _row(number: int, known: RankTimeline, most: int, columns: int) -> Row:
-    bins = known["bins"]
-    whole = cells([(each[0], each[1], each[0]) for each in bins], most, columns)
-    own = cells([(each[0], each[4], each[3]) for each in bins], most, columns)
+    bins = known["bins"]  # of six numbers each: see `timeline.py`
+    whole = cells([(count, took, count) for count, took, _, _, _, _ in bins], most, columns)
+    own = cells([(count, own_work, with_own) for count, _, _, with_own, own_work, _ in bins], most, columns)
     return Row(
         rank=number,
         host=str(known.get("host", "")),
@@ -120,6 +120,7 @@ def _median(values: Sequence[float | None]) -> float | None:
 
 
 def _slowest(rows: Sequence[Row]) -> Slowest | None:
+    """Return the rank with the most own work; None: it is known of fewer than two ranks."""
     known = [(row.own_seconds, row) for row in rows if row.own_seconds is not None]
     if len(known) < 2:
         return None

@@ -265,6 +265,7 @@ def _places(now: RunStatus, files: Files) -> list[Place]:
 
 
 def _lane(replica: Replica, now: RunStatus, made: float) -> Lane:
+    """Make the lane of a replica. When it was ready is known of its last start alone."""
     begun, end = now.run.started, now.run.ended or made
     ready = replica.state.ready if replica.state else None
     parts = [
@@ -328,6 +329,7 @@ def _number(value: Any) -> float | None:
 
 
 def _preflight(now: RunStatus, files: Files) -> Preflight:
+    """Say what was checked before the start, by the launch and by `ddpkit test`, with what was found."""
     launch, test = files.launch, files.test
     notes = [Finding(status="note", where="", what=str(note), fix="") for note in (launch or {}).get("notes", ())]
     theirs = now.run.origin is Origin.OTHERS  # a hint is a command of ddpkit's, and what others wrote is none
@@ -347,7 +349,7 @@ def _preflight(now: RunStatus, files: Files) -> Preflight:
     if test is not None:
         state = f"{len(bad)} of {len(checks)} checks reported problems" if bad else f"all {len(checks)} checks passed"
         words += f" ddpkit test: {state}."
-    return Preflight(words=words, findings=(*notes, *(bad or ())))
+    return Preflight(words=words, findings=(*notes, *bad))
 
 
 def _finding(check: Mapping[str, Any]) -> Finding:

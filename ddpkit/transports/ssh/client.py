@@ -53,8 +53,8 @@ _KEY_KINDS = {"rsa-sha2-512": "ssh-rsa", "rsa-sha2-256": "ssh-rsa"}  # signature
 # ---- connections
 
 
-class _OnceMore(Exception):  # noqa: N818
-    """A person gave a passphrase: what failed without it may work now."""
+class _PassphraseGiven(Exception):  # noqa: N818
+    """A person gave the passphrase for a jump host's key: what failed without it may work now."""
 
 
 class _Policy(paramiko.MissingHostKeyPolicy):
@@ -131,7 +131,10 @@ class Ssh:
         return ()
 
     def enter(self, spec: HostSpec, command: str, until: float) -> SshStream:
-        """Log in, run a command, return its channel. `until` is a time.monotonic(). Raises RefusedError."""
+        """Log in, run a command, return its channel. `until` is a time.monotonic(). Raises RefusedError.
+
+        A try is repeated after a passphrase was given, and after a pause where a busy sshd dropped the connection.
+        """
         pause, dropped = PAUSE[0], 0
         for number in range(TRIES):
             login = self._login(spec, ())
@@ -146,7 +149,7 @@ class Ssh:
                     times = "once" if dropped == 1 else f"{dropped} times"
                     self._note(f"{spec.label}: sshd dropped the connection {times} (MaxStartups?), then accepted it")
                 return SshStream(login, channel)
-            except _OnceMore:
+            except _PassphraseGiven:
                 login.close()
             except Exception as error:
                 if str(error) == NO_THREAD:
@@ -156,8 +159,8 @@ class Ssh:
                     login.close()
                     self._ask_passphrase(login)
                     continue
-                last = number == TRIES - 1 or not _dropped(error, login) or time.monotonic() + pause > until
-                refused = _explained(error, login, number + 1, self.timeout) if last else None
+                can_retry = number < TRIES - 1 and _dropped(error, login) and time.monotonic() + pause <= until
+                refused = None if can_retry else _explained(error, login, number + 1, self.timeout)
                 login.close()
                 if refused is not None:
                     raise refused from None
@@ -186,11 +189,11 @@ class Ssh:
         before, hop = last_jump(jumps)
         if hop is None:
             raise RefusedError(f"ProxyJump {jumps} cannot be read", "use -o transport=openssh")
-        there = self._config.host(hop)
-        if (there.hostname, there.port) == (host.hostname, host.port):
-            return None  # it is its own jump host, by a pattern such as `Host *`
+        hop_host = self._config.host(hop)
+        if (hop_host.hostname, hop_host.port) == (host.hostname, host.port):
+            return None  # the host is its own jump host, by a pattern such as `Host *`
         login = self._login(hop, (*seen, host.hostname), before or None)
-        key = (there.hostname, there.user, there.port, id(login.jump))
+        key = (hop_host.hostname, hop_host.user, hop_host.port, id(login.jump))
         with self._jumps_lock:
             return self._jumps.setdefault(key, login)
 
@@ -221,6 +224,7 @@ class Ssh:
         login.keys.close()
 
     def _socket(self, login: _Login) -> Any:
+        """Return a socket to the host of a login: through its jump host, through a ProxyCommand, or by TCP."""
         host = login.host
         if login.jump is not None:
             transport = login.jump.connection.transport
@@ -239,13 +243,14 @@ class Ssh:
             return self._silent_agents.get(agent, False)
 
     def _open_jumps(self, login: _Login) -> None:
+        """Open the jump hosts of a login, the first one first. An error is kept, and raised again for all behind it."""
         hop = login.jump
         if hop is None:
             return
         self._open_jumps(hop)
         with hop.lock:
             if hop.refused is not None:
-                raise hop.refused  # one wait for it is enough
+                raise hop.refused  # another node has waited for it
             try:
                 self._open(hop)
             except Exception as error:
@@ -254,7 +259,7 @@ class Ssh:
                 if isinstance(error, paramiko.AuthenticationException) and hop.keys.locked:
                     hop.close()
                     self._ask_passphrase(hop)
-                    raise _OnceMore from None
+                    raise _PassphraseGiven from None
                 why = _explained(error, hop, 1, self.timeout)
                 hop.refused = RefusedError(f"its jump host {hop.spec.label}: {why.what}", why.fix)
                 raise hop.refused from None
@@ -268,7 +273,7 @@ class Ssh:
     # ---- questions for a person
 
     def may_ask(self, login: _Login) -> None:
-        """Raise RefusedError unless a host's questions may be answered."""
+        """Raise RefusedError unless a person may be asked the questions of a host."""
         expected = self._config.expects_questions(login.spec)
         check_questions(login.spec.target, expected=expected, terminal=sys.stdin.isatty())
 
@@ -279,7 +284,7 @@ class Ssh:
         return [self._questions.ask_for(host, text) for text, _ in questions]
 
     def _ask_passphrase(self, login: _Login) -> None:
-        """Ask once for all connections; again where it was wrong."""
+        """Ask for the passphrase of a key: once for all connections, and again where the answer was wrong."""
         file = login.keys.locked
         with self._questions.lock:
             if self._passphrase != login.passphrase:
@@ -362,12 +367,12 @@ def _dropped(error: Exception, login: _Login) -> bool:
         return True
     return (
         isinstance(error, paramiko.SSHException)
-        and not _silent(error)
+        and not _sent_no_banner(error)
         and any(words in str(error) for words in ("protocol banner", "Connection reset", "No existing session", "EOF"))
     )
 
 
-def _silent(error: Exception) -> bool:
+def _sent_no_banner(error: Exception) -> bool:
     """Return whether the other side took the connection, and never sent the banner of an sshd."""
     return "protocol banner" in str(error) and isinstance(error.__context__, TimeoutError)
 
@@ -379,7 +384,7 @@ def _explained(error: Exception, login: _Login, tries: int, timeout: float) -> R
     host, port, user = login.host.hostname, login.host.port, login.host.user
     at, by_hand = f"{host} port {port}", login.spec.target
     if login.proxy is not None and not login.proxy.greeted:
-        return _of_proxy(login.proxy, by_hand, timeout)
+        return _explain_proxy(login.proxy, by_hand, timeout)
     if isinstance(error, socket.gaierror):
         return unresolved(host)
     if isinstance(error, paramiko.BadAuthenticationType) and "publickey" not in error.allowed_types:
@@ -390,7 +395,7 @@ def _explained(error: Exception, login: _Login, tries: int, timeout: float) -> R
     if isinstance(error, NoServerError):
         cause = "no-sshd" if "connection refused" in error.causes else "no-answer"
         return RefusedError(f"no SSH connection to {at} ({', '.join(error.causes)})", login_fix(cause, host))
-    if _silent(error):
+    if _sent_no_banner(error):
         what = (
             f"{at} accepts connections, and sends nothing for {BANNER * timeout:g} s: sshd hangs, or is another program"
         )
@@ -420,7 +425,7 @@ def _explained(error: Exception, login: _Login, tries: int, timeout: float) -> R
 
 
 def _no_key(what: str, login: _Login) -> RefusedError:
-    """No key was accepted. A certificate, or a key that only OpenSSH can use, is named."""
+    """Explain a login of which no key was accepted. Names a certificate, or a key that only OpenSSH can use."""
     certificate = refused_certificate(login.host)
     only_ssh = login.keys.unusable or next(iter(login.host.certificate_files), "")
     if only_ssh and not certificate.certain:
@@ -431,8 +436,8 @@ def _no_key(what: str, login: _Login) -> RefusedError:
     return RefusedError(what, login_fix("no-key", login.host.hostname, login.spec.target))
 
 
-def _of_proxy(proxy: ProxySocket, target: str, timeout: float) -> RefusedError:
-    """No SSH server answered through the user's ProxyCommand: what that program did. The host was never reached."""
+def _explain_proxy(proxy: ProxySocket, target: str, timeout: float) -> RefusedError:
+    """Explain a login by what the user's ProxyCommand did: no SSH server answered through it."""
     code, said = proxy.code(), proxy.said()
     if code is not None:
         how = f"ended with exit code {code}" if code >= 0 else f"was ended by signal {-code}"

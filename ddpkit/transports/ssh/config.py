@@ -80,6 +80,7 @@ class SshHost:
 
 def host_of(spec: HostSpec, values: Values) -> SshHost:
     """Make a host of what `ssh -G` prints. Raises ConfigError for a token or variable that nobody knows."""
+    # The value of each keyword that has one alone; of others the first.
     one = {name: texts[0] for name, texts in values.items() if texts and texts[0].lower() != "none"}
     hostname, user = one.get("hostname", spec.name), one.get("user", _local_user())
     port = int(one.get("port", "22"))
@@ -138,7 +139,7 @@ def _expand(text: str, tokens: Mapping[str, str], *, variables: bool = True) -> 
     def replace(found: re.Match[str]) -> str:
         value = tokens.get(found[2]) if found[2] else os.environ.get(found[1]) if variables else found[0]
         if value is None:
-            raise ConfigError(f"{found[0]} in ~/.ssh/config has no value", _OPENSSH)
+            raise ConfigError(f"{found[0]} in ~/.ssh/config has no value", _USE_OPENSSH)
         return value
 
     return re.sub(r"\$\{(\w+)\}|%(.)", replace, text)
@@ -262,8 +263,8 @@ def _printed(text: str) -> dict[str, list[str]]:
 
 # ---- without an ssh program
 
-_OPENSSH = "use -o transport=openssh"
-_WITHOUT = f"{install('openssh-client')}: then ssh itself reads it; or {_OPENSSH}"
+_USE_OPENSSH = "use -o transport=openssh"
+_WITHOUT = f"{install('openssh-client')}: then ssh itself reads it; or {_USE_OPENSSH}"
 _RAW = ("proxycommand", "knownhostscommand", "localcommand", "remotecommand")  # the rest of the line, comments and all
 _MANY = ("identityfile", "certificatefile")  # each line adds one
 _LISTS = ("userknownhostsfile", "globalknownhostsfile", "sendenv", "setenv", "canonicaldomains", "localforward")
@@ -271,8 +272,7 @@ _READ = (
     "hostname user port identitiesonly identityagent addressfamily bindaddress hostkeyalias stricthostkeychecking "
     "revokedhostkeys proxyjump batchmode preferredauthentications kbdinteractiveauthentication"
 ).split()
-# They change nothing about a login by paramiko.
-_OTHERS = (
+_NO_MATTER = (  # they change nothing about a login by paramiko
     "addkeystoagent checkhostip clearallforwardings compression connectionattempts connecttimeout controlmaster "
     "controlpath controlpersist escapechar exitonforwardfailure fingerprinthash forwardagent forwardx11 "
     "forwardx11timeout forwardx11trusted gatewayports gssapiauthentication gssapidelegatecredentials hashknownhosts "
@@ -288,7 +288,7 @@ _CHOICES = {
     "stricthostkeychecking": (*_SWITCH, "ask", "off", "accept-new"),
     "addressfamily": ("any", "inet", "inet6"),
 }
-_KNOWN = {*_RAW, *_MANY, *_LISTS, *_READ, *_OTHERS}
+_KNOWN = {*_RAW, *_MANY, *_LISTS, *_READ, *_NO_MATTER}
 _DEFAULTS: Values = {
     "identityfile": [f"~/.ssh/id_{kind}" for kind in ("rsa", "ecdsa", "ed25519")],
     "userknownhostsfile": ["~/.ssh/known_hosts", "~/.ssh/known_hosts2"],
@@ -357,6 +357,7 @@ class _Reader:
                 yield Path(name)
 
     def _set(self, keyword: str, words: Sequence[str], holds: bool) -> None:
+        """Check the values of a keyword, and keep them where its section `holds` for this host. Raises ValueError."""
         if keyword not in _KNOWN:
             raise ValueError(f"{keyword} is unknown to ddpkit, which reads this file because there is no ssh program")
         if not words or not words[0] or (len(words) > 1 and keyword not in _LISTS):
@@ -365,7 +366,7 @@ class _Reader:
             split_line(words[0])
         allowed = _CHOICES.get(keyword)
         bad_variable = keyword == "identityagent" and re.match(r"\$(?!\{|\w+$)", words[0])
-        if (allowed and words[0].lower() not in allowed) or (keyword in _OTHERS and "#" in words[0]) or bad_variable:
+        if (allowed and words[0].lower() not in allowed) or (keyword in _NO_MATTER and "#" in words[0]) or bad_variable:
             raise ValueError(f"{keyword} {words[0]} is not valid")
         if keyword == "port" and not words[0].isdecimal():
             words = [str(_service(words[0]))]
@@ -377,11 +378,11 @@ class _Reader:
             raise ValueError("ProxyJump with a comment")
         if not holds:
             return
-        both = ("proxycommand", "proxyjump")
+        ways = ("proxycommand", "proxyjump")
         if keyword in _MANY:
             values = self.values.setdefault(keyword, [])
             values += [word for word in words if word not in values]
-        elif keyword not in both or not any(each in self.values for each in both):  # the first of the two counts
+        elif keyword not in ways or not any(each in self.values for each in ways):  # the first of the two counts
             self.values.setdefault(keyword, list(words))
 
     def _is_host(self, patterns: Sequence[str]) -> bool:

@@ -210,6 +210,7 @@ class Keys:
             self._agent.close()
 
     def _load(self, path: str) -> Any:
+        """Return the key in a file; None: there is none for this login. Notes a file that cannot be used."""
         try:
             text = Path(path).read_text()
         except (OSError, UnicodeDecodeError):

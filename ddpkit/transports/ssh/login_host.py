@@ -53,10 +53,10 @@ class LoginHost:
         self._python = via.python
         self._pool: NodePool | None = None
         self._lock = threading.Lock()  # one call at a time
-        self._was_up = False
-        self._why = ""
-        self._tries = 0
-        self._try_at = 0.0  # time.monotonic()
+        self._was_up = False  # a call got an answer: from then on a loss is a LostError
+        self._why = ""  # the reason of the last failure
+        self._tries = 0  # failures in a row
+        self._try_at = 0.0  # time.monotonic() before which nothing connects
         self._way: Connector | None = None
         self._control = control
         self.control_file: Path | None = None  # of this launch: for the path of its control socket
@@ -100,11 +100,12 @@ class LoginHost:
         if self.control_file.parent.is_dir():
             options = self.way().login(self.spec)
             self._shown = True
+            is_ours = options[:1] == ("-S",)  # else ssh uses a control master of the user's, and needs no path
             with suppress(OSError):
-                HERE.write([(str(self.control_file), options[1].encode() if options[:1] == ("-S",) else b"")])
+                HERE.write([(str(self.control_file), options[1].encode() if is_ours else b"")])
 
     def _drop(self, why: str) -> None:
-        """Close a connection that does not answer."""
+        """Close a connection that does not answer. The next one waits, longer after each failure."""
         self._why = why
         self._try_at = time.monotonic() + min(PAUSES[0] * 2**self._tries, PAUSES[1])
         self._tries += 1

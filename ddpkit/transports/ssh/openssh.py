@@ -43,8 +43,8 @@ from ddpkit.transports.ssh.program import (
     against_config,
     make_pipe,
     no_login,
-    place,
     printable,
+    user_and_port,
 )
 
 LOGIN_TIME = 2.0  # of the time for a connection: for a login without questions
@@ -52,7 +52,7 @@ LOCAL_LIMIT = 10.0  # seconds for an ssh that connects to nothing
 LATE = -1  # in place of an exit code
 PAUSE = (0.1, 1.0)  # seconds between two tries, at random
 _BATCH = "-oBatchMode=yes"
-_OVER = ("-oControlMaster=no", _BATCH)  # an ssh over a shared connection has no question
+_OVER_SHARED = ("-oControlMaster=no", _BATCH)  # an ssh over a shared connection has no question
 
 # Each line is the name of a command, which runs in the background. Its end is printed.
 _RUNNER = """\
@@ -101,7 +101,7 @@ class OpenSsh:
         self._options = tuple(options)
         self._folder: PrivateFolder | None = None
         self._commands = self._asked = -1  # named pipes
-        self._against: tuple[str, ...] = ()
+        self._against_config: tuple[str, ...] = ()
         self._lock = threading.Lock()
         self._changed = threading.Condition()
         self._names = itertools.count()
@@ -120,7 +120,7 @@ class OpenSsh:
         with self._lock:
             if self._folder is not None:
                 return
-            self._against = against_config(self._ssh)
+            self._against_config = against_config(self._ssh)
             folder = PrivateFolder("ssh")
             folder.make(self._post)
             self._commands = make_pipe(f"{folder.path}/commands")
@@ -144,7 +144,8 @@ class OpenSsh:
         stream = SshStream(f"{self._folder.path}/{name}", spec)
         stream.open()
         self._streams[name] = stream
-        argv = [self._ssh, *way, _BATCH, "-T", *self._options, *self._against, *place(spec), "--", spec.name, command]
+        argv = [self._ssh, *way, _BATCH, "-T", *self._options, *self._against_config, *user_and_port(spec)]
+        argv += ["--", spec.name, command]
         self._run(name, f"{join(argv)} < {stream.path}.in > {stream.path}.out 2>&1")
         return stream
 
@@ -189,39 +190,40 @@ class OpenSsh:
         return shared.options
 
     def _open(self, spec: HostSpec, config: dict[str, str], way: list[str], until: float) -> tuple[str, ...]:
+        """Return the options for a shared connection: the user's own, the one that was lent, or else a new one.
+
+        A new one is tried again where a busy sshd dropped it. Raises RefusedError.
+        """
         if (
             config.get("controlpath", "none") != "none"
-            and self._local("-Ocheck", *place(spec), "--", spec.name)[0] == 0
+            and self._local("-Ocheck", *user_and_port(spec), "--", spec.name)[0] == 0
         ):
-            return _OVER
+            return _OVER_SHARED
         lent = ("-S", self._control)
-        if _is_private(self._control) and self._local(*lent, "-Ocheck", *place(spec), "--", spec.name)[0] == 0:
-            return (*lent, *_OVER)
+        if _is_private(self._control) and self._local(*lent, "-Ocheck", *user_and_port(spec), "--", spec.name)[0] == 0:
+            return (*lent, *_OVER_SHARED)
         for number in range(TRIES):
             name = f"master{next(self._names)}"
             assert self._folder is not None
             path = f"{self._folder.path}/{name}"
             up = f"-oLocalCommand=echo up {name}"
             argv = [self._ssh, "-N", "-M", "-S", path, "-oControlPersist=no", "-oPermitLocalCommand=yes", up, *way]
-            argv += [*self._options, *self._against, *place(spec), "--", spec.name]
+            argv += [*self._options, *self._against_config, *user_and_port(spec), "--", spec.name]
             self._run(name, f"ASKPASS_HOST={quote(spec.label)} {join(argv)} 2> {path}.err")
             code = self._wait(name, until)
             if code is None:
                 times = "once" if number == 1 else f"{number} times"
                 if number:
                     self._note(f"{spec.label}: sshd dropped the connection {times} (MaxStartups?), then accepted it")
-                return ("-S", path, *_OVER)
+                return ("-S", path, *_OVER_SHARED)
             lines = Path(f"{path}.err").read_text(encoding="utf-8", errors="replace").splitlines()
             if code == LATE:
                 raise _refusal([*lines, "timed out"], spec)
             pause = random.uniform(*PAUSE)  # jitter: nobody to await
-            if (
-                spec.label in self._answered
-                or not re.search(DROPPED, text := "\n".join(lines))
-                or NO_JOB in text
-                or time.monotonic() + pause > until
-            ):
-                break
+            text = "\n".join(lines)
+            dropped = re.search(DROPPED, text) and NO_JOB not in text
+            if not dropped or spec.label in self._answered or time.monotonic() + pause > until:
+                break  # a host that got an answer would ask again
             time.sleep(pause)
         raise _refusal(lines, spec)
 
@@ -231,7 +233,7 @@ class OpenSsh:
         if jumps.lower() in ("none", "") or hop is None:
             return []  # what cannot be read here, ssh itself reads
         if hop.name == spec.name:
-            return ["-oProxyJump=none"]  # it is its own jump host, by a pattern such as `Host *`
+            return ["-oProxyJump=none"]  # the host is its own jump host, by a pattern such as `Host *`
         if hop.name in seen:
             circle = " through ".join((*seen, spec.name, hop.name))
             raise RefusedError(f"ProxyJump contains a cycle: {circle}", f"ssh -G {hop.name} | grep -i proxyjump")
@@ -241,11 +243,11 @@ class OpenSsh:
         except RefusedError as refused:
             what = refused.what if "cycle" in refused.what else f"its jump host {hop.label}: {refused.what}"
             raise RefusedError(what, refused.fix) from None
-        return [f"-oProxyCommand={join([self._ssh, *over, *place(hop)])} -W '[%h]:%p' -- {quote(hop.name)}"]
+        return [f"-oProxyCommand={join([self._ssh, *over, *user_and_port(hop)])} -W '[%h]:%p' -- {quote(hop.name)}"]
 
     def _configuration(self, spec: HostSpec) -> dict[str, str]:
         """Return what ssh itself reads of the user's configuration for a host; empty for an ssh before 6.8."""
-        lines = self._local("-G", *place(spec), "--", spec.name)[1].splitlines()
+        lines = self._local("-G", *user_and_port(spec), "--", spec.name)[1].splitlines()
         return {name: value for name, _, value in (line.partition(" ") for line in lines)}
 
     def _local(self, *options: str) -> tuple[int, str]:

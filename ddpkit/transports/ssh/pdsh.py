@@ -35,12 +35,12 @@ from ddpkit.transports.ssh.program import (
     PrivateFolder,
     SshStream,
     against_config,
-    place,
+    user_and_port,
 )
 
 # A name that pdsh takes as it is: it reads `ssh:user@host`, brackets, and cuts a domain off in what it prints.
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-_OURS = re.compile(r"host\d+")  # what the others are called meanwhile
+_SUBSTITUTE = re.compile(r"host\d+")  # for a node with any other name
 _ENDED = re.compile(r"([\w-]+): ended (\d{1,3})")  # printed by our own ssh, and by nobody else there
 ERRORS = 20  # lines of pdsh's own that are kept
 # Options of pdsh that ddpkit sets by itself, and what sets them.
@@ -85,7 +85,7 @@ echo "ended $code"
 """
 
 
-def _more(args: str) -> list[str]:
+def _user_words(args: str) -> list[str]:
     """The user's own words for pdsh. Raises UsageError for those that would take the nodes, or the way in, from us."""
     words = split_option("pdsh_args", args)
     for word in words:
@@ -128,7 +128,7 @@ class Pdsh:
     def __init__(self, *, timeout: float, args: str) -> None:
         self.timeout = timeout
         self.asks = False  # ssh runs in batch mode
-        self._args = _more(args)
+        self._args = _user_words(args)
         self._calls: list[_Call] = []
 
     def begin(self, calls: Sequence[tuple[HostSpec, str]]) -> None:
@@ -151,7 +151,7 @@ class Pdsh:
         return next(stream for call in self._calls for stream in call.streams.values() if stream.spec == spec)
 
     def login(self, spec: HostSpec) -> tuple[str, ...]:
-        return (*place(spec), *ssh_options(os.environ, spec))
+        return (*user_and_port(spec), *ssh_options(os.environ, spec))
 
     def close(self) -> None:
         while self._calls:
@@ -165,17 +165,18 @@ class _Call:
         self._folder = PrivateFolder("pdsh")
         self.streams: dict[str, PdshStream] = {}
         for index, spec in enumerate(specs):
-            plain = _PLAIN.fullmatch(spec.name) and not _OURS.fullmatch(spec.name) and spec.port is None
-            name = spec.name if plain else f"host{index}"
+            keeps_name = _PLAIN.fullmatch(spec.name) and not _SUBSTITUTE.fullmatch(spec.name) and spec.port is None
+            name = spec.name if keeps_name else f"host{index}"
             self.streams[name] = PdshStream(f"{self._folder.path}/{name}", spec)
 
     def begin(self, command: str, ssh: str, options: Sequence[str], args: Sequence[str]) -> None:
+        """Write our own ssh into the folder, and start pdsh with it. `options`: of ssh; `args`: the user's, of pdsh."""
         self._folder.make(self._post)
         cases: list[str] = []
         for name, stream in self.streams.items():
             stream.open()
             spec = stream.spec
-            words = ["-oControlMaster=no", *ALONE, *options, *place(spec), *ssh_options(os.environ, spec), "-T"]
+            words = ["-oControlMaster=no", *ALONE, *options, *user_and_port(spec), *ssh_options(os.environ, spec), "-T"]
             cases.append(f'{name}) set -- {join([*words, "--", spec.name])} "$@" ;;')
         path = os.environ.get("PATH", os.defpath)
         text = _SHIM.format(

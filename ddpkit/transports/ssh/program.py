@@ -67,7 +67,7 @@ class Questions:
     def ask_for(self, host: str, text: str) -> str:
         """Ask the question of a host. Raises EOFError."""
         with self.lock:
-            return self.ask(f"{of_host(host, text, shutil.get_terminal_size().columns)} ")
+            return self.ask(f"{question_of_host(host, text, shutil.get_terminal_size().columns)} ")
 
     def close(self) -> None:
         """Turn the echo on again where a launch ends before the answer."""
@@ -76,7 +76,7 @@ class Questions:
                 termios.tcsetattr(sys.stdin, termios.TCSANOW, self._before)
 
 
-def of_host(host: str, text: str, columns: int) -> str:
+def question_of_host(host: str, text: str, columns: int) -> str:
     """Return the question of a host with its name in front of each row, so that none looks like one of ddpkit."""
     rows = []
     for line in printable(text).split("\n"):
@@ -101,8 +101,8 @@ TRIES = 8
 PROXY_SHOWN = 120  # characters of a ProxyCommand
 WRITE_LIMIT = 5.0  # seconds that ssh may accept no input
 LONGEST_FOLDER = 70  # characters: the path of a socket has at most 104 (macOS), and ssh adds 17 of its own
-# OpenSSH's message, ours, and the cause, a key of LOGIN_FIXES.
-_OPENSSH: tuple[tuple[str, str, str], ...] = (
+# Pattern of OpenSSH's message, our words, and the cause, a key of LOGIN_FIXES. The first one that fits counts.
+_LOGIN_ERRORS: tuple[tuple[str, str, str], ...] = (
     ("is marked as revoked", "its host key was revoked", "revoked-key"),
     ("REMOTE HOST IDENTIFICATION HAS CHANGED", "its host key has changed", "changed-key"),
     ("Host key verification failed", "its host key is not known", "unknown-key"),
@@ -130,7 +130,7 @@ def against_config(ssh: str) -> tuple[str, ...]:
     return _NOT_FOR_PEOPLE if known else ()
 
 
-def place(spec: HostSpec) -> list[str]:
+def user_and_port(spec: HostSpec) -> list[str]:
     """Return the options of ssh for the user and the port of a host."""
     return [*(("-l", spec.user) if spec.user else ()), *(("-p", str(spec.port)) if spec.port else ())]
 
@@ -141,7 +141,7 @@ def explain_login(lines: Sequence[str], spec: HostSpec) -> RefusedError | None:
     if "UNKNOWN port" in text and (proxy := _proxy_command(spec)):  # so ssh names the other side of a proxy
         what = f"its proxy (ProxyCommand {proxy}) connects to no SSH server{quoted_lines(lines)}"
         return RefusedError(what, f"ssh -v {spec.target} true")
-    for pattern, what, cause in _OPENSSH:
+    for pattern, what, cause in _LOGIN_ERRORS:
         if re.search(pattern, text):
             if cause == "no-name":
                 return unresolved(spec.name)
