@@ -14,6 +14,7 @@
 #SBATCH --cpus-per-task=32        # CHANGE: the processors of a node
 #SBATCH --time=48:00:00           # CHANGE
 #SBATCH --output=slurm-%j.out
+#SBATCH --open-mode=append         # a job that is requeued writes on, and replaces nothing
 
 set -euo pipefail
 

@@ -476,6 +476,27 @@ def test_a_node_that_cannot_answer_srun_is_named(cluster: Cluster, cut_off: Call
     assert lines == ["roll call: FAILED: no answer from: node2"]
 
 
+def test_a_job_that_is_requeued_keeps_its_log(cluster: Cluster) -> None:
+    (cluster.folder / "train.py").write_text(
+        "import os, signal\nprint('start', os.environ.get('SLURM_RESTART_COUNT', '0'), flush=True)\nsignal.pause()\n"
+    )
+    options, ranks, log = KINDS["slurm_train_single_node.sh"]
+    job = cluster.submit("slurm_train_single_node.sh", [], options)
+    path = cluster.folder / log.format(id=job.id)
+    wait_until(lambda: path.exists() and path.read_text().count("start 0\n") == ranks)
+    cluster.lab.run("login", "scontrol", "requeue", str(job.id))
+
+    def again() -> bool:
+        cluster.lab.run("login", "scontrol", "update", f"JobId={job.id}", "StartTime=now", check=False)
+        return "start 1\n" in path.read_text()
+
+    try:
+        wait_until(again)
+        assert path.read_text().count("start 0\n") == ranks
+    finally:
+        cluster.lab.run("login", "scancel", str(job.id))
+
+
 def test_what_scripts_have_in_common_stands_in_one_file() -> None:
     """Each script reads steps.sh, and repeats none of its functions but `start`, which a script may replace."""
     texts = {path.name: path.read_text() for path in SCRIPTS.iterdir()}
@@ -487,3 +508,6 @@ def test_what_scripts_have_in_common_stands_in_one_file() -> None:
     assert not [f"{name}: {one}" for name, text in texts.items() for one in functions if f"\n{one}() {{" in text]
     assert not [name for name, text in [*texts.items(), ("steps.sh", common)] if "ddpkit" in text]
     assert all(os.access(SCRIPTS / name, os.X_OK) for name in texts if name != "env.sh")
+    logs = [text for text in texts.values() if "#SBATCH --output" in text]
+    assert len(logs) > len(KINDS)
+    assert all("\n#SBATCH --open-mode=append" in text for text in logs), "a requeue would empty its log"
