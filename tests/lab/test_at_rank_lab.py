@@ -98,9 +98,7 @@ def test_a_forwarded_port_ends_no_session_of_the_user(
             assert there.stderr is not None
             assert "Ctrl-C ends it" in there.stderr.readline()
             theirs = idle_lab.argv("login", ["ssh", "node2", "echo up; read line; echo $line"], tmp_path)
-            with subprocess.Popen(
-                theirs, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-            ) as session:
+            with subprocess.Popen(theirs, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as session:
                 assert session.stdout is not None
                 assert session.stdout.readline() == "up\n"
                 own = next(pid for pid, (_, line) in processes(idle_lab).items() if " forward " in line)
