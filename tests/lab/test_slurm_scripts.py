@@ -95,6 +95,7 @@ create)
     [ $# = 3 ] && [ "$1" = -n ] || fail "create: $*"
     [ -f "$3" ] || fail "No such file or directory: $3"
     mkdir "$containers/$2" 2>/dev/null || fail "File already exists: $2"
+    [ ! -e "$ENROOT_DATA_PATH/die" ] || kill -KILL $$
     ;;
 start)
     variables=() mounts=() asked=
@@ -474,6 +475,25 @@ def test_a_node_that_cannot_answer_srun_is_named(cluster: Cluster, cut_off: Call
     cluster.env = {"PREFLIGHT_SECONDS": "2"}
     lines = failed(cluster.submit("preflight.sbatch", [], ("--ntasks-per-node=1", "--gres=none")))
     assert lines == ["roll call: FAILED: no answer from: node2"]
+
+
+def test_half_a_container_is_not_used(cluster: Cluster) -> None:
+    """A job ended while it made one. It may be the user's by now: it is named, and not removed."""
+    options = KINDS["run_script.sh"][0]
+    cluster.env["XDG_STATE_HOME"] = str(cluster.folder / "state")
+    (cluster.folder / "containers").mkdir()
+    (cluster.folder / "containers/die").touch()
+    job = cluster.submit("run_script.sh", ["seen"], options)
+    assert job.end() != "0:0", job.said()
+    (cluster.folder / "containers/die").unlink()
+    job = cluster.submit("run_script.sh", ["seen"], options)
+    assert job.end() == "1:0", job.said()
+    assert "node1: a job ended while it made the container my-torch" in job.said()
+    assert not list(cluster.folder.glob("seen.*"))
+    assert (cluster.folder / "containers/node1/my-torch").is_dir()
+    cluster.env["CONTAINER_NAME"] = "my-torch-2"
+    job = cluster.submit("run_script.sh", ["seen"], options)
+    assert job.end() == "0:0", job.said()
 
 
 def test_a_job_that_is_requeued_keeps_its_log(cluster: Cluster) -> None:
