@@ -262,6 +262,8 @@ class Training:
         box: list[Any] = [None]
         for path in paths if self.options.resume and self.rank == 0 else []:
             try:
+                if not path.is_file():  # to open a pipe could last for ever
+                    raise OSError("no file")
                 state = torch.load(path, map_location="cpu", weights_only=True)
                 box = [{name: state[name] for name in ("setup", "model", "optimizer", "random", *POSITION)}]
                 break

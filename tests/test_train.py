@@ -472,6 +472,13 @@ def test_what_another_run_saves_meanwhile_stays(tmp_path: Path) -> None:
     assert f"moved what another run saved here to {tmp_path}/earlier_1: checkpoint_epoch_00040" in run.output[0]
 
 
+def test_a_checkpoint_that_is_a_pipe_is_left_out(tmp_path: Path) -> None:
+    os.mkfifo(checkpoint(tmp_path, 9))
+    output = train(1, tmp_path, *SMALL, "--resume", "auto")
+    assert f"cannot read {checkpoint(tmp_path, 9)}: OSError('no file')" in output
+    assert (tmp_path / "earlier_1" / checkpoint(tmp_path, 9).name).is_fifo()
+
+
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
 def test_metrics_that_are_no_file_are_refused(
     make: Any, script: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
