@@ -51,10 +51,10 @@ start() {
         containers=$(enroot list)
         if ! grep -Fqx -- "$CONTAINER_NAME" <<<"$containers"; then
             echo "$SLURMD_NODENAME: making the container $CONTAINER_NAME"
-            : >"$half"
+            echo "$CONTAINER_NAME" >"$half" # until it is whole
             enroot create -n "$CONTAINER_NAME" "$CONTAINER_IMAGE"
-            rm -- "$half"
-        elif [ -e "$half" ]; then
+            : >"$half"
+        elif [ -s "$half" ]; then
             echo "$SLURMD_NODENAME: a job ended while it made the container $CONTAINER_NAME: half may be there" >&2
             echo "hint: CONTAINER_NAME=$CONTAINER_NAME-2 in env.sh" >&2
             exit 1
