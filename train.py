@@ -142,6 +142,8 @@ def make_model(size: int, dropout: float) -> nn.Module:
 
 def read_metrics(path: Path, last: int) -> tuple[list[str], bool]:
     """Return an earlier run's lines up to step `last`, and whether there are more. Refuses a file of something else."""
+    if path.exists() and not (path.is_file() or path.is_char_device()):  # to open a pipe could last for ever
+        refuse(BAD_REQUEST, f"--metrics: {path} is there, and is no file; hint: --metrics FILE, a new file")
     text = path.read_bytes().decode(errors="replace") if path.is_file() else ""
     lines = text.splitlines(keepends=True)
     matches = [re.fullmatch(r'{"step": (\d+), "epoch": .*}\n', line) for line in lines]
@@ -245,6 +247,8 @@ class Training:
                     torch.save(state, file)
                     file.flush()
                     os.fsync(file.fileno())
+                    if path.exists():  # since this run began
+                        self.move_aside([path], "another run saved here")
                     draft.replace(path)
                 finally:
                     draft.unlink(missing_ok=True)
@@ -258,6 +262,8 @@ class Training:
         box: list[Any] = [None]
         for path in paths if self.options.resume and self.rank == 0 else []:
             try:
+                if not path.is_file():  # to open a pipe could last for ever
+                    raise OSError("no file")
                 state = torch.load(path, map_location="cpu", weights_only=True)
                 box = [{name: state[name] for name in ("setup", "model", "optimizer", "random", *POSITION)}]
                 break
@@ -288,14 +294,21 @@ class Training:
         ahead = [each for each in sorted(self.folder.glob(CHECKPOINTS)) if each.name > self.checkpoint_name()]
         ahead += [path] if has_more else []
         if ahead:
-            target = next(each for n in itertools.count(1) if not (each := self.folder / f"earlier_{n}").exists())
-            target.mkdir(parents=True)
-            for each in ahead:
-                shutil.move(each, target)
-            self.log(f"moved what an earlier run left to {target}: {', '.join(each.name for each in ahead)}")
+            self.move_aside(ahead, "an earlier run left")
         path.parent.mkdir(parents=True, exist_ok=True)
         self.metrics = path.open("a", buffering=1)
         self.metrics.writelines(kept if has_more else [])
+
+    def move_aside(self, paths: list[Path], whose: str) -> None:
+        for number in itertools.count(1):
+            target = self.folder / f"earlier_{number}"
+            with suppress(FileExistsError):
+                target.mkdir(parents=True)
+                break
+        for each in paths:
+            with suppress(FileNotFoundError):  # another run moved it
+                shutil.move(each, target)
+        self.log(f"moved what {whose} to {target}: {', '.join(each.name for each in paths)}")
 
     def log(self, text: str, **values: float) -> None:
         if self.rank == 0:

@@ -28,7 +28,8 @@ _END = re.compile(r"; |, (?:or|with|and|as|if|in|which|ddpkit) ?|: ddpkit | list
 DESTROYS = re.compile(
     r"(?:^|[;&|`(]|: |sudo |xargs |-exec )\s*"
     r"(?:rm|mv|dd|shred|truncate|pkill|killall|kill(?! -CONT)|chmod|chown|rsync|tee(?! -a)) |"
-    r"\bsed -i|\s-delete\b|\bgit (?:checkout|reset|clean|stash)\b|\s>\s*[\w/~.$]|\bunlink |\bscancel\b"
+    r"\bsed -i|\s-delete\b|\bgit (?:checkout|reset|clean|stash)\b|\s>\s*[\w/~.$]|\bunlink |\bscancel\b|"
+    r"--overwrite_"
 )
 
 

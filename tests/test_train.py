@@ -461,6 +461,35 @@ def test_a_fresh_start_moves_an_earlier_run_aside(tmp_path: Path) -> None:
     assert (tmp_path / "my.pt").read_text() == "mine"
 
 
+def test_what_another_run_saves_meanwhile_stays(tmp_path: Path) -> None:
+    """Two jobs with one directory, as of an array: none saves over the other."""
+    with ranks(1, tmp_path, *SMALL, "--epochs", "40") as run:
+        run.wait_for("epoch 1/40  accuracy")
+        checkpoint(tmp_path, 40).write_text("of the other one")
+        assert run.wait() == [0], run.output
+    assert (tmp_path / "earlier_1" / checkpoint(tmp_path, 40).name).read_text() == "of the other one"
+    assert load(checkpoint(tmp_path, 40))["epoch"] == 40
+    assert f"moved what another run saved here to {tmp_path}/earlier_1: checkpoint_epoch_00040" in run.output[0]
+
+
+def test_a_checkpoint_that_is_a_pipe_is_left_out(tmp_path: Path) -> None:
+    os.mkfifo(checkpoint(tmp_path, 9))
+    output = train(1, tmp_path, *SMALL, "--resume", "auto")
+    assert f"cannot read {checkpoint(tmp_path, 9)}: OSError('no file')" in output
+    assert (tmp_path / "earlier_1" / checkpoint(tmp_path, 9).name).is_fifo()
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_metrics_that_are_no_file_are_refused(
+    make: Any, script: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A pipe that nobody reads would be waited for, deaf to TERM."""
+    make(tmp_path / "metrics")
+    with pytest.raises(SystemExit, match="2"):
+        script.main([*SMALL, "--metrics", "metrics", "--checkpoint-dir", str(tmp_path)])
+    assert "metrics is there, and is no file" in capsys.readouterr().err
+
+
 def test_metrics_after_the_restored_step_are_kept_elsewhere(tmp_path: Path) -> None:
     train(1, tmp_path, *SMALL, "--epochs", "2")
     first = (tmp_path / "metrics.jsonl").read_text()

@@ -145,9 +145,13 @@ def _check(asked: Drill, settings: LaunchSettings, report: str | None) -> None:
         raise UsageError(
             "--checkpoint-dir-option and --checkpoint-dir-variable exclude each other", "remove one of them"
         )
-    if asked.variable and not run.is_named(asked.variable, asked.script):
+    if asked.variable and not run.is_named(asked.variable, asked.script, Path(settings.workdir).expanduser()):
         what = f"{asked.variable} is in no file beside the script: it would save over its own checkpoints"
         raise UsageError(what, "grep -rn environ *.py, for the name that the script reads")
+    own = next((name for name, host in settings.host.items() if asked.variable in host.env), None)
+    if own is not None:  # what holds for one node wins over what holds for all
+        what = f"{settings.file} sets {asked.variable} in [host.{own}]: the script would save over its own checkpoints"
+        raise UsageError(what, f"remove it from [host.{own}], or --checkpoint-dir-option")
     if settings.has_roles:
         raise UsageError("a drill runs one script, not roles", "remove the roles, or add -- SCRIPT")
     if transport_of(settings).scheduled and not allocation(surroundings(settings, os.environ)):

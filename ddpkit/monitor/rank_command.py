@@ -32,13 +32,13 @@ from ddpkit.run import launcher_process, run_index
 from ddpkit.run.record import Run
 from ddpkit.run.state import Origin
 from ddpkit.transports.channel import at_home
+from ddpkit.transports.hosts import OURS
 from ddpkit.transports.srun import overlap_step
 
 _FUTURE = "from __future__ import annotations\n"  # the first text has it, where it must stand
 BEFORE = 1 << 16  # bytes that a node may print before it carries a connection
 _FOR_THE_COMMAND = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP)
-# For a person, unlike `hosts.ALONE`: ssh may ask. What a configuration does for other sessions is off.
-_SSH = ("-oRemoteCommand=none", "-oClearAllForwardings=yes", "-oEscapeChar=none")
+_SSH = (*OURS, "-oEscapeChar=none")  # for a person, unlike `hosts.ALONE`: ssh may ask
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,7 +27,7 @@ from ddpkit.files import check_way, make_directories, write_atomically
 from ddpkit.run.run_index import index_folder
 
 PATIENCE = 1.0  # seconds for the file: a launch does not wait longer
-MOST = 256  # nodes in the file
+MOST = 1024  # nodes in the file; of as many, none gives way to another one
 _MOST_BYTES = 1 << 20
 _MOST_TEXT = 300  # characters of a value
 _SCHEMA = "ddpkit.bad_nodes/1"
@@ -88,10 +88,16 @@ def blamed(outcome: Outcome, run_id: str, now: float) -> BadNode | None:
 
 
 def merge(nodes: Sequence[BadNode], new: BadNode, now: float) -> tuple[BadNode, ...]:
-    """Add a node. Of two records of one host the longer one stays; expired ones and the oldest beyond `MOST` do not."""
+    """Add a node. Of two records of one host the longer one stays; expired ones do not.
+
+    Raises DdpkitError for a full list: a person may have written what is in it.
+    """
     before = next((each for each in nodes if each.host == new.host and each.until > new.until), None)
     kept = [each for each in nodes if each.until > now and each.host != new.host]
-    return (*kept, before or new)[-MOST:]
+    if len(kept) >= MOST:
+        what = f"{new.host} is not remembered as a bad node: the list is full, with {len(kept)} nodes"
+        raise DdpkitError(what, "ddpkit nodes")
+    return (*kept, before or new)
 
 
 def matching(hosts: Collection[str], nodes: Sequence[BadNode]) -> list[tuple[str, BadNode]]:
@@ -106,7 +112,7 @@ def is_same_host(one: str, other: str) -> bool:
 
 def _parse(data: bytes) -> tuple[BadNode, ...]:
     """Read the content of the file. Raises ValueError where it is not whole."""
-    nodes = [_parse_node(each) for each in _document(data)["nodes"][:MOST]]
+    nodes = [_parse_node(each) for each in _document(data)["nodes"]]
     return tuple(each for each in nodes if each is not None)
 
 
@@ -132,13 +138,14 @@ def _changed(data: bytes, change: Change, *, by_hand_too: bool) -> bytes:
     records = [(value, _parse_node(value)) for value in document["nodes"]]
     before = tuple(node for _, node in records if node is not None)
     after = change(before)
+    stay, known = set(after), set(before)
     names = {each.name for each in fields(BadNode)}
     kept = []
     for value, node in records:
         by_hand = node is None or bool(set(value) - names)  # not ddpkit's, or a person has added a key
-        if node is None or node in after or (by_hand and not by_hand_too):
+        if node is None or node in stay or (by_hand and not by_hand_too):
             kept.append(value)
-    new = [asdict(node) for node in after if node not in before]
+    new = [asdict(node) for node in after if node not in known]
     if len(kept) == len(records) and not new:
         return data
     indent = 2 if b"\n" in data.strip() else None

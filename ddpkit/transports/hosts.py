@@ -20,11 +20,10 @@ from ddpkit.launchers import host_names
 from ddpkit.launchers.host_names import MOST_HOSTS, format_hosts
 from ddpkit.launchers.node_facts import words_of_node
 
-# For OpenSSH where nobody sits before it: what a user's configuration does for people's sessions is left out. A shared
-# connection that the user has already may be used. None of ours becomes one: it would end with us.
-ALONE = (
-    "-a", "-x", "-oBatchMode=yes", "-oRemoteCommand=none", "-oClearAllForwardings=yes", "-oControlMaster=no",
-)  # fmt: skip
+# For every OpenSSH of ours: what a user's configuration does for people's sessions is left out. A shared connection
+# that the user has already may be used. None of ours becomes one: it would end with us.
+OURS = ("-oRemoteCommand=none", "-oClearAllForwardings=yes", "-oControlMaster=no")
+ALONE = ("-a", "-x", "-oBatchMode=yes", *OURS)  # where nobody sits before it
 _FORMS = "write it as node1, node[1-4], user@node1:2222, [fe80::1]:2222 or @group"
 _HOST_LINE = "write one host on each line, for example node1 slots=4"
 

@@ -14,6 +14,7 @@
 #SBATCH --cpus-per-task=32        # CHANGE: the processors of a node
 #SBATCH --time=48:00:00           # CHANGE
 #SBATCH --output=slurm-%j.out
+#SBATCH --open-mode=append         # a job that is requeued writes on, and replaces nothing
 
 set -euo pipefail
 
@@ -46,10 +47,17 @@ start() {
     mkdir -p "$lock"
     (
         flock -w 1800 9 # another job of yours may be making it at this moment
-        # Not grep -q, which leaves before the end of the list; enroot would fail on the closed pipe.
-        if ! enroot list | grep -Fx -- "$CONTAINER_NAME" >/dev/null; then
+        half=$lock/$SLURMD_NODENAME-$CONTAINER_NAME.half
+        containers=$(enroot list)
+        if ! grep -Fqx -- "$CONTAINER_NAME" <<<"$containers"; then
             echo "$SLURMD_NODENAME: making the container $CONTAINER_NAME"
+            echo "$CONTAINER_NAME" >"$half" # until it is whole
             enroot create -n "$CONTAINER_NAME" "$CONTAINER_IMAGE"
+            : >"$half"
+        elif [ -s "$half" ]; then
+            echo "$SLURMD_NODENAME: a job ended while it made the container $CONTAINER_NAME: half may be there" >&2
+            echo "hint: CONTAINER_NAME=$CONTAINER_NAME-2 in env.sh" >&2
+            exit 1
         fi
     ) 9>>"$lock/$SLURMD_NODENAME-$CONTAINER_NAME.lock"
 

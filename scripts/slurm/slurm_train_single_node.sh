@@ -16,6 +16,7 @@
 #SBATCH --time=48:00:00           # CHANGE
 #SBATCH --output=logs/slurm-%j.out
 #SBATCH --error=logs/slurm-%j.err
+#SBATCH --open-mode=append         # a job that is requeued writes on, and replaces nothing
 
 # CHANGE: what makes your own Python the one that runs.
 # module load cuda

@@ -76,7 +76,7 @@ launch() {
     {
         trap '' INT # the terminal sends it to all of these at once; this script is who decides
         every "$(parcel start inf)" 2>&8 | sed -u "${split[@]}" || true
-        echo over >&8
+        echo "$over" >&8
     } 9>&- &
     running=1
 }

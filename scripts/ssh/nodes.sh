@@ -118,7 +118,7 @@ launch() {
             host=${hosts[i]} code=0
             into "$host" "$(parcel start inf) $((first_node + i)) $host" <&7 2>&8 | tee "$logs/node_$host.log" |
                 sed -u "s/^/$host: /" || code=${PIPESTATUS[0]}
-            printf '%s: exit code %s\nover\n' "$host" "$code" >&8
+            printf '%s: exit code %s\n%s\n' "$host" "$code" "$over" >&8
         } 9>&- &
     done
     running=${#hosts[@]}
@@ -128,6 +128,7 @@ launch() {
 
 open_lifeline() {
     local host scratch
+    over="over $RANDOM$RANDOM$RANDOM" # what runs on a node can write to 8 as well, and does not know this
     for host in "${hosts[@]}"; do
         case $host in -* | *[!A-Za-z0-9._:@-]*) echo "$0: '$host' is not the name of a host" >&2 && exit 2 ;; esac
     done
@@ -188,7 +189,7 @@ run_on_nodes() {
             if [ -z "$first" ]; then continue; fi
             echo "$0: nodes that do not answer have not said that all has ended there" >&2 && break
         fi
-        if [ "$line" = over ]; then
+        if [ "$line" = "$over" ]; then
             running=$((running - 1))
         elif ! [[ $line =~ $ending ]]; then
             echo "$line" >&2

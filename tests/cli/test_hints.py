@@ -105,10 +105,20 @@ def test_other_programs_in_hints_take_these_options(tmp_path: Path) -> None:
 
 def test_no_hint_deletes_overwrites_or_ends_what_is_the_users() -> None:
     assert [(name, text) for text, name in hints.in_source().items() if hints.DESTROYS.search(text)] == []
+    assert [(each.id, each.fix) for each in ENTRIES if hints.DESTROYS.search(each.fix)] == []
 
 
 @pytest.mark.parametrize(
-    "hint", ["rm train.py", "run: sudo kill -9 7", "sed -i s/a/b/ hosts", "printf x > hosts", "ls; mv a b", "git reset"]
+    "hint",
+    [
+        "rm train.py",
+        "run: sudo kill -9 7",
+        "sed -i s/a/b/ hosts",
+        "printf x > hosts",
+        "ls; mv a b",
+        "git reset",
+        "--overwrite_output_dir true",
+    ],
 )
 def test_what_destroys_is_found(hint: str) -> None:
     assert hints.DESTROYS.search(hint)

@@ -119,6 +119,30 @@ def test_it_needs_a_directory_of_its_own(ddpkit: DDPKIT, scripts: Path) -> None:
     assert (scripts / "mine" / "model.pt").read_text() == "precious"
 
 
+@pytest.mark.parametrize("way", ["module", "elsewhere", "host"])
+def test_a_script_that_would_save_over_its_own_checkpoints_is_refused(
+    way: str, ddpkit: DDPKIT, scripts: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """By whatever words it is named, and from wherever."""
+    (scripts / "job").mkdir()
+    (scripts / "job/train.py").write_text("open('best.pt', 'w').write('of the drill')\n")
+    (scripts / "best.pt").write_text("of months")
+    words, where = ["-n", "1", "--checkpoint-dir-variable", "CKPT", "--faults", "exit"], scripts
+    if way == "module":
+        words += ["--", "-m", "job.train"]
+    elif way == "elsewhere":
+        where = tmp_path_factory.mktemp("elsewhere")
+        words += ["--workdir", str(scripts), "--", "job/train.py"]
+    else:
+        (scripts / "settings.py").write_text("os.environ['CKPT']\n")
+        (scripts / "ddpkit.toml").write_text(f'[host.node1]\nenv = {{ CKPT = "{scripts}" }}\n')
+        words += ["-b", "ssh", "node1", "--", "training.py"]
+    done = ddpkit("drill", *words, cwd=where)
+    assert (done.returncode, "save over its own checkpoints" in done.stderr) == (121, True), done.stderr
+    assert (scripts / "best.pt").read_text() == "of months"
+    assert not (where / "logs").exists()
+
+
 def test_what_is_not_the_drills_is_named_and_stays(ddpkit: DDPKIT, scripts: Path) -> None:
     keep = ("--faults", "exit", "--dir", "own", "--keep")
     done = ddpkit("drill", *OPTIONS, *keep, "--", "training.py", cwd=scripts)

@@ -80,6 +80,36 @@ def test_a_port_of_a_node(way: str, start: Callable[..., Launch], idle_lab: Lab,
     over(launch, idle_lab, tmp_path)
 
 
+def test_a_forwarded_port_ends_no_session_of_the_user(
+    start: Callable[..., Launch], idle_lab: Lab, tmp_path: Path
+) -> None:
+    """`ControlMaster auto`: an ssh of ours that became the shared connection would take the user's own with it."""
+    launch = begin(start, "ssh ranks")
+    config = idle_lab.folder / "dot_ssh/config"
+    before = config.read_text()
+    config.write_text(f"Host *\n  ControlMaster auto\n  ControlPath {idle_lab.folder}/control-%h\n{before}")
+    port = next(line.split()[-1] for line in launch.text.splitlines() if " port " in line)
+    words = [*DDPKIT, "forward", port, "--rank", "3", "--local-port", "8125"]
+    env = {**idle_lab.environ(), "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
+    try:
+        with subprocess.Popen(
+            idle_lab.argv("login", words, tmp_path), env=env, stderr=subprocess.PIPE, text=True
+        ) as there:
+            assert there.stderr is not None
+            assert "Ctrl-C ends it" in there.stderr.readline()
+            theirs = idle_lab.argv("login", ["ssh", "node2", "echo up; read line; echo $line"], tmp_path)
+            with subprocess.Popen(theirs, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as session:
+                assert session.stdout is not None
+                assert session.stdout.readline() == "up\n"
+                own = next(pid for pid, (_, line) in processes(idle_lab).items() if " forward " in line)
+                os.kill(own, signal.SIGTERM)
+                there.wait(PATIENCE)
+                assert session.communicate("still here\n", PATIENCE)[0] == "still here\n"
+    finally:
+        config.write_text(before)
+    over(launch, idle_lab, tmp_path)
+
+
 def newer(lab: Lab, before: set[int]) -> dict[int, tuple[str, str]]:
     """Processes that were not there before; without those by which a supervisor looks at its ranks, again and again."""
     return {pid: what for pid, what in processes(lab).items() if pid not in before and BOOT not in what[1]}

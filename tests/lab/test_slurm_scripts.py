@@ -95,6 +95,7 @@ create)
     [ $# = 3 ] && [ "$1" = -n ] || fail "create: $*"
     [ -f "$3" ] || fail "No such file or directory: $3"
     mkdir "$containers/$2" 2>/dev/null || fail "File already exists: $2"
+    [ ! -e "$ENROOT_DATA_PATH/die" ] || kill -KILL $$
     ;;
 start)
     variables=() mounts=() asked=
@@ -476,6 +477,46 @@ def test_a_node_that_cannot_answer_srun_is_named(cluster: Cluster, cut_off: Call
     assert lines == ["roll call: FAILED: no answer from: node2"]
 
 
+def test_half_a_container_is_not_used(cluster: Cluster) -> None:
+    """A job ended while it made one. It may be the user's by now: it is named, and not removed."""
+    options = KINDS["run_script.sh"][0]
+    cluster.env["XDG_STATE_HOME"] = str(cluster.folder / "state")
+    (cluster.folder / "containers").mkdir()
+    (cluster.folder / "containers/die").touch()
+    job = cluster.submit("run_script.sh", ["seen"], options)
+    assert job.end() != "0:0", job.said()
+    (cluster.folder / "containers/die").unlink()
+    job = cluster.submit("run_script.sh", ["seen"], options)
+    assert job.end() == "1:0", job.said()
+    assert "node1: a job ended while it made the container my-torch" in job.said()
+    assert not list(cluster.folder.glob("seen.*"))
+    assert (cluster.folder / "containers/node1/my-torch").is_dir()
+    cluster.env["CONTAINER_NAME"] = "my-torch-2"
+    job = cluster.submit("run_script.sh", ["seen"], options)
+    assert job.end() == "0:0", job.said()
+
+
+def test_a_job_that_is_requeued_keeps_its_log(cluster: Cluster) -> None:
+    (cluster.folder / "train.py").write_text(
+        "import os, signal\nprint('start', os.environ.get('SLURM_RESTART_COUNT', '0'), flush=True)\nsignal.pause()\n"
+    )
+    options, ranks, log = KINDS["slurm_train_single_node.sh"]
+    job = cluster.submit("slurm_train_single_node.sh", [], options)
+    path = cluster.folder / log.format(id=job.id)
+    wait_until(lambda: path.exists() and path.read_text().count("start 0\n") == ranks)
+    cluster.lab.run("login", "scontrol", "requeue", str(job.id))
+
+    def again() -> bool:
+        cluster.lab.run("login", "scontrol", "update", f"JobId={job.id}", "StartTime=now", check=False)
+        return "start 1\n" in path.read_text()
+
+    try:
+        wait_until(again)
+        assert path.read_text().count("start 0\n") == ranks
+    finally:
+        cluster.lab.run("login", "scancel", str(job.id))
+
+
 def test_what_scripts_have_in_common_stands_in_one_file() -> None:
     """Each script reads steps.sh, and repeats none of its functions but `start`, which a script may replace."""
     texts = {path.name: path.read_text() for path in SCRIPTS.iterdir()}
@@ -487,3 +528,6 @@ def test_what_scripts_have_in_common_stands_in_one_file() -> None:
     assert not [f"{name}: {one}" for name, text in texts.items() for one in functions if f"\n{one}() {{" in text]
     assert not [name for name, text in [*texts.items(), ("steps.sh", common)] if "ddpkit" in text]
     assert all(os.access(SCRIPTS / name, os.X_OK) for name in texts if name != "env.sh")
+    logs = [text for text in texts.values() if "#SBATCH --output" in text]
+    assert len(logs) > len(KINDS)
+    assert all("\n#SBATCH --open-mode=append" in text for text in logs), "a requeue would empty its log"

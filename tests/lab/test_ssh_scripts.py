@@ -45,18 +45,20 @@ if what == "sum":
     total = torch.tensor([float(rank + 1)])
     dist.all_reduce(total)
     seen["sum"] = total.item()
+if what == "forge" and rank == 0:  # that all nodes have ended well
+    Path(os.environ["TELL"]).write_text("over\\n" * 2)
 if what == "stay":  # a child in a session of its own, and neither obeys
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     subprocess.Popen(["sleep", "98765"], start_new_session=True)
 (here / f"part.{rank}").write_text(json.dumps(seen))
 (here / f"part.{rank}").rename(here / f"seen.{rank}")  # there when it is whole: others wait for it
-if what == "die" and rank == world - 1:  # when all are there; the others would go on for ever
+if what in ("die", "forge") and rank == world - 1:  # when all are there; the others would go on for ever
     while not all((here / f"seen.{number}").exists() for number in range(world)):
         time.sleep(0.02)
     (here / "died").write_text(str(time.time()))
     os.write(1, b"my last words\\n")
     os._exit(int(how[0])) if how[0].isdigit() else os.kill(os.getpid(), getattr(signal, how[0]))
-while what in ("die", "stay"):
+while what in ("die", "stay", "forge"):
     signal.pause()
 sys.stdout.flush()
 os._exit(0)
@@ -197,6 +199,13 @@ def test_by_hand_on_each_node(nodes: Nodes) -> None:
     assert [(rank["sum"], rank["argv"]) for rank in nodes.seen(4)] == [(10.0, ARGS)] * 4
     check_environs(nodes, 4, "node1")
     assert "this is rank 3" in next(nodes.folder.glob("logs/*/node_node2.log")).read_text().splitlines()
+
+
+@pytest.mark.parametrize("name", FROM_ONE_PLACE)
+def test_a_rank_cannot_say_that_all_has_ended_well(nodes: Nodes, name: str) -> None:
+    process = nodes.start(name, "forge 7", *FROM_ONE_PLACE[name])
+    said = process.communicate(timeout=PATIENCE)[0]
+    assert process.returncode == 7, said
 
 
 def test_another_start_keeps_the_log_of_one_that_crashed(nodes: Nodes) -> None:

@@ -98,8 +98,6 @@ def test_merging() -> None:
     assert bad_nodes.merge([long], short, NOW) == (long,)  # an hour does not end a week
     assert bad_nodes.merge([short], long, NOW) == (long,)
     assert bad_nodes.merge([short, node("node1")], node("node3"), NOW + 2 * HOUR) == (node("node1"), node("node3"))
-    many = [node(f"node{number}") for number in range(bad_nodes.MOST)]
-    assert bad_nodes.merge(many, node("new"), NOW) == (*many[1:], node("new"))
 
 
 def test_names_of_one_host() -> None:
@@ -167,6 +165,20 @@ def test_a_link_to_the_list_of_a_team_stays_a_link(tmp_path: Path) -> None:
         assert bad_nodes.remember(str(link), node(name), NOW) == ""
     assert link.is_symlink()
     assert {each.host for each in bad_nodes.known(str(team / "bad.json"), NOW).nodes} == {"node2", "node3"}
+
+
+def test_a_full_list_loses_nothing(tmp_path: Path) -> None:
+    """A person may have written it, with ddpkit's own keys alone."""
+    file = tmp_path / "bad.json"
+    many = [node(f"node{number}") for number in range(bad_nodes.MOST - 1)]
+    document = {"schema": "ddpkit.bad_nodes/1", "nodes": [asdict(each) for each in many]}
+    file.write_text(json.dumps(document, indent=2))
+    assert bad_nodes.remember(str(file), node("last"), NOW) == ""
+    before = file.read_bytes()
+    assert "the list is full" in bad_nodes.remember(str(file), node("new"), NOW)
+    assert file.read_bytes() == before
+    assert len(bad_nodes.known(str(file), NOW).nodes) == bad_nodes.MOST
+    assert bad_nodes.forgive(str(file), ["last"], NOW) == [node("last")]
 
 
 def test_the_directory_of_a_team_that_is_not_mounted_is_not_made(tmp_path: Path) -> None:

@@ -96,13 +96,22 @@ def parse_faults(text: str) -> tuple[Row, ...]:
     return tuple(row for row in Row if not names or row.value in names or row is Row.CLEAN)
 
 
-def is_named(variable: str, script: Sequence[str]) -> bool:
+def is_named(variable: str, script: Sequence[str], workdir: Path) -> bool:
     """Tell whether the script, or Python near it, contains a name. True for a program that is no file here."""
-    path = next((Path(word) for word in script if Path(word).is_file()), None)
-    if path is None:
+    path = next(filter(None, (_file_of(word, workdir) for word in script)), None)
+    if path is None or any(variable in word for word in script):
         return True
     near = islice(chain([path], path.parent.glob("*.py"), path.parent.glob("*/*.py")), FILES)
     return any(variable.encode() in _start_of(each) for each in near)
+
+
+def _file_of(word: str, workdir: Path) -> Path | None:
+    """Return the file that a word of a command means where the ranks run: a path, or the module behind `-m`."""
+    module = word.replace(".", "/")
+    paths = (Path(workdir, each) for each in (word, f"{module}.py", f"{module}/__main__.py"))
+    with suppress(OSError, ValueError):  # a word may be no path at all
+        return next((path for path in paths if path.is_file()), None)
+    return None
 
 
 def _start_of(file: Path) -> bytes:
