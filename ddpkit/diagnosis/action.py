@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ddpkit.diagnosis.answer import LogMatch
 from ddpkit.diagnosis.catalogue import entry_of_seen, entry_of_signal
 from ddpkit.diagnosis.catalogue.bounded import find
 from ddpkit.diagnosis.decide import LogAnalysis
+from ddpkit.diagnosis.log_match import LogMatch
 from ddpkit.diagnosis.outcome import SUPERVISOR, Action, Failure
 from ddpkit.errors import AGAIN, NO_PROGRESS
 

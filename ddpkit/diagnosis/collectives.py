@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ddpkit.diagnosis.answer import LogMatch
 from ddpkit.diagnosis.catalogue.entry import BRANCHES
 from ddpkit.diagnosis.line_prefixes import speaker_of_line, split_prefix, visible_line
+from ddpkit.diagnosis.log_match import LogMatch
 
 _GROUP = r"\[PG (?:ID \S+ PG (?P<guid>GUID) )?(?P<group>[^\s(\]]+).*?"
 _WORK = re.compile(

@@ -13,12 +13,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ddpkit.diagnosis import tracebacks
-from ddpkit.diagnosis.answer import LAYERS, MAX_TEXT, LogMatch, advice_in
+from ddpkit.diagnosis.answer import MAX_TEXT, advice_in
 from ddpkit.diagnosis.catalogue import standing_in_for
 from ddpkit.diagnosis.catalogue.bounded import find
 from ddpkit.diagnosis.catalogue.entry import NOTHING, Entry, Instead
 from ddpkit.diagnosis.events import LogReader
 from ddpkit.diagnosis.line_prefixes import UNKNOWN_SPEAKER, Speaker, speaker_of_line, split_prefix, visible_line
+from ddpkit.diagnosis.log_match import LAYERS, LogMatch
 from ddpkit.diagnosis.outcome import Failure
 from ddpkit.diagnosis.progress import PROGRESS_LINES, Course, is_mild, is_step, reports_error, says_it_continues
 from ddpkit.diagnosis.read import Limit, LogText, plain_lines
@@ -32,7 +33,7 @@ BELOW = 3  # lines below an error that can hold its reason, as NCCL's `Last erro
 
 def first_of(failures: Sequence[LogMatch], hints: Collection[LogMatch]) -> LogMatch:
     """Return the first of some failures, or the warning above that explains it."""
-    ended = any(each.top and not each.doubtful for each in failures)
+    ended = any(each.ended_program and not each.doubtful for each in failures)
     below = _below_launchers(failures)
     layers = {id(each): _layer(each, late=(each.doubtful and ended) or id(each) in below) for each in failures}
     deaths = [each for each in failures if each.kind == "death"]
@@ -176,7 +177,7 @@ def _lines_of(text: str | LogText) -> tuple[list[str], Sequence[int]]:
 def _decide(matches: list[LogMatch], logs: Mapping[str, Log]) -> LogAnalysis:
     """Choose the first failure. A cause beats a consequence; an earlier cause a later one, unless the run went on."""
     # Ranks print the same text: the frames of one show what it means.
-    traced = {each.text: each.entry for each in matches if each.top and each.entry is not None}
+    traced = {each.text: each.entry for each in matches if each.ended_program and each.entry is not None}
     matches = [replace(each, entry=traced[each.text]) if each.text in traced else each for each in matches]
     hints = [each for each in matches if each.kind == "hint"]
     # A run that went on after the warning of a failure did not fail of it.
@@ -309,7 +310,7 @@ def _is_survived(match: LogMatch, last: int, course: Course) -> bool:
     if course.steps_after(match) >= PROGRESS_LINES:
         # A program's own traceback stands before its last progress where a buffer of standard output was written then.
         shown = course.steps_before(match) > 0 or course.is_completed(match) or course.exceeds_buffer(match)
-        return not match.top or shown
+        return not match.ended_program or shown
     # Ranks go on for a while after a scheduler or a kernel has reported their end.
     reported = match.decisive or match.evidence == "kernel" or match.scope == "job"
     if last <= match.end and not reported and course.goes_on(match):

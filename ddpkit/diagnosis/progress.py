@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
-from ddpkit.diagnosis.answer import LogMatch
 from ddpkit.diagnosis.catalogue import form
 from ddpkit.diagnosis.line_prefixes import split_prefix, visible_line
+from ddpkit.diagnosis.log_match import LogMatch
 
 MOST_STEPS = 2000  # lines of progress that are looked at for one failure
 BUFFER = 1 << 16  # characters
@@ -197,8 +197,10 @@ class Course:
         own = [
             index for index in below if match.speaker.rank is None or self._rank(index) in (None, match.speaker.rank)
         ]
-        known = Counter(shape_of(line) for line in {*above, *(() if match.top else (self.lines[each] for each in own))})
-        least = 1 if match.top else 2
+        known = Counter(
+            shape_of(line) for line in {*above, *(() if match.ended_program else (self.lines[each] for each in own))}
+        )
+        least = 1 if match.ended_program else 2
         seen, before, count = set(above), {shape_of(line) for line in above}, 0
         # A program that ends with an exception shows its bar once more: one state alone is no progress.
         stands = len({state for index in own for state in _STATE.findall(self.lines[index])}) == 1
@@ -211,9 +213,9 @@ class Course:
                 and not line[:1].isspace()
                 and known[shape] >= least
                 and line not in seen
-                and (_may_be_progress(line) or (match.top and shape in before and not _NO_SHAPE.search(line)))
+                and (_may_be_progress(line) or (match.ended_program and shape in before and not _NO_SHAPE.search(line)))
             )
-            count += recurs or (not match.top and is_step(line))
+            count += recurs or (not match.ended_program and is_step(line))
         return count >= (AS_BEFORE if match.traced or not (match.kind == "cause" or match.doubtful) else 1)
 
     def is_completed(self, match: LogMatch) -> bool:

@@ -10,7 +10,6 @@ from functools import cached_property
 from itertools import pairwise
 
 from ddpkit.diagnosis import progress
-from ddpkit.diagnosis.answer import LogMatch
 from ddpkit.diagnosis.catalogue.entry import BRANCHES, Instead
 from ddpkit.diagnosis.collectives import (
     absent_ranks,
@@ -22,6 +21,7 @@ from ddpkit.diagnosis.collectives import (
     passed_before,
 )
 from ddpkit.diagnosis.line_prefixes import Speaker, speaker_of_line, split_prefix, visible_line
+from ddpkit.diagnosis.log_match import LogMatch
 from ddpkit.diagnosis.progress import RANKS, Course
 
 _WAITS = re.compile(r"Waiting in store based barrier .*world_size=(?P<wanted>\d+), \w+=(?P<joined>\d+),")

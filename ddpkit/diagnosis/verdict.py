@@ -19,7 +19,7 @@ from ddpkit.files import read_tail
 from ddpkit.text import LONGEST, one_line
 
 if TYPE_CHECKING:
-    from ddpkit.diagnosis.answer import LogMatch
+    from ddpkit.diagnosis.log_match import LogMatch
     from ddpkit.diagnosis.read import Limit
 
 SECONDS = 3.0  # of the processor, for one failure
