@@ -191,34 +191,32 @@ def _not_launched(run: ProgramRun) -> Check | None:
 
 
 def _died(failure: Failure, run: ProgramRun, where: Mapping[int, str]) -> Check:
-    """A rank that ended before it could report a problem; or a job, or srun, or a node."""
+    """Return the check of a failure that no rank reported: a rank that ended, or a job, srun or a node."""
     from ddpkit.diagnosis.catalogue import entry_of_signal
 
     not_launched = _not_launched(run)
     if not_launched is not None:
         return not_launched
     last = next((line for line in reversed(failure.last_lines) if line.strip()), "").strip()
-    ours = failure.rank is not None
-    reached = [event["stage"] for event in run.stages]
-    stage = "ranks" if "ranks" not in reached else "nccl" if "gloo" in reached else "gloo"
-    scheduled = not ours and (failure.what.startswith("job ") or failure.what == "srun")
+    scheduled = failure.rank is None and (failure.what.startswith("job ") or failure.what == "srun")
     if scheduled and (failure.code == LaunchError.exit_code or "srun: error" in last):
         return check_refusal(f"{failure.what}: {failure.reason or last}", verdict.hint(failure))
-    how, _, usually = verdict.describe_exit(failure).partition(": ") if not failure.reason else (failure.reason, "", "")
-    what = f"rank {failure.rank}" if ours else failure.what
-    evidence = f"{what} {'ended' if ours else 'failed'} after {failure.seconds:.1f} s: {how}"
-    if last:
-        evidence += f"; its last line: {last}"
-    fix = "sinfo -R" if scheduled else verdict.hint(failure)
-    ended = entry_of_signal(failure.signal)
-    if not (failure.log or scheduled or ended) or fix == "less ":
-        fix = f"ls {shlex.quote(run.folder)}"  # it left no line
+    who = f"{failure.what} failed" if failure.rank is None else f"rank {failure.rank} ended"
+    how, usual_cause = verdict.split_exit(failure)
+    evidence = f"{who} after {failure.seconds:.1f} s: {how}" + (f"; its last line: {last}" if last else "")
     text = "\n".join((evidence, *failure.last_lines))
-    cause = usually or _cause(text) or ("its process ended" if ours else "")
-    stage, host = ("scheduler", "") if scheduled else (stage, failure.host)
-    doc = ended.id if ours and ended else _entry(stage, text)
-    host = host if failure.rank is None else where.get(failure.rank, failure.host)
-    return Fault("fail", evidence, cause, fix, doc).of(stage, host, failure.rank)
+    cause = usual_cause or _cause(text)
+    if scheduled:
+        return Fault("fail", evidence, cause, "sinfo -R", _entry("scheduler", text)).of("scheduler")
+    passed = [event["stage"] for event in run.stages]
+    stage = "ranks" if "ranks" not in passed else "nccl" if "gloo" in passed else "gloo"  # the one that it was in
+    by_signal = entry_of_signal(failure.signal)
+    fix = verdict.hint(failure) if failure.log or by_signal else f"ls {shlex.quote(run.folder)}"  # it left no line
+    if failure.rank is None:
+        return Fault("fail", evidence, cause, fix, _entry(stage, text)).of(stage, failure.host)
+    doc = by_signal.id if by_signal else _entry(stage, text)
+    host = where.get(failure.rank, failure.host)
+    return Fault("fail", evidence, cause or "its process ended", fix, doc).of(stage, host, failure.rank)
 
 
 def check_refusal(words: str, hint: str) -> Check:
