@@ -119,7 +119,10 @@ def meaning_of(code: int) -> Values:
 
 
 def tasks_of_hosts(lines: Sequence[str]) -> Values:
-    """Say whether srun reports more tasks than hosts, and each of these hosts had a port in use."""
+    """Return the number of tasks as a value, where srun reports more tasks than hosts, and each host had a port in use.
+
+    Of a single host, no line about its port is needed.
+    """
     ends = [end for line in lines if (end := _TASK_ENDS.search(line))]
     hosts = len({end["host"] for end in ends})
     tasks = 1 + max((int(task) for end in ends for task in re.findall(r"\d+", end["tasks"])), default=0)
