@@ -37,7 +37,7 @@ _MEMBER = re.compile(r"\bGLOBAL_RANK: (?P<rank>\d+), MEMBER: \d+/(?P<wanted>\d+)
 class Missing(NamedTuple):
     """The end of logs in which ranks wait for others that never came."""
 
-    index: int  # of the last line, in the last log
+    at: int  # the index of the last line, in the last log
     story: str  # by which a rule of the catalogue knows it, in `reads`
     values: dict[str, str]  # of that rule's entry
 
@@ -352,7 +352,7 @@ class Story:
             return None
         # Without a failure, the log may have been read while the others were still starting.
         kind = "generic" if first else "hint"
-        return Found(values=missing.values, kind=kind, file=list(self.logs)[-1], index=missing.index, warned=True)
+        return Found(values=missing.values, kind=kind, file=list(self.logs)[-1], index=missing.at, warned=True)
 
     def _slow_names(self) -> Found | None:
         slow = slow_look_ups(self._lines)
