@@ -46,10 +46,7 @@ class _Work:
 
 
 def _lowest_and_highest(waited: Iterable[LogMatch]) -> tuple[str, int]:
-    """Describe the lowest and the highest sequence number of one process group, and return their difference.
-
-    An empty text and 0: all ranks of each group have the same number.
-    """
+    """Describe the lowest and the highest sequence number of one group. Returns their difference, too; 0: all equal."""
     groups: dict[str, dict[int, tuple[int, str]]] = {}
     for each in waited:
         work = _WORK.search(each.text)
@@ -68,12 +65,10 @@ def _lowest_and_highest(waited: Iterable[LogMatch]) -> tuple[str, int]:
 
 
 def passed_before(waited: Iterable[LogMatch]) -> dict[str, str]:
-    """Return how many collectives had completed before those that timed out, as values of an entry; none where few had.
-
-    Many show that data passes. Without these values, the entry has advice about connections that never carried data.
-    """
+    """Return how many collectives had completed before those that timed out, as values; none where these are few."""
     numbers = [int(work["number"]) for each in waited if (work := _WORK.search(each.text))]
     passed = min(numbers, default=0) - 1
+    # Without these values, the entry has advice about connections that never carried data.
     return {"passed": str(passed), "next": str(passed + 1), BRANCHES: "known"} if passed >= MANY_PASSED else {}
 
 
@@ -189,10 +184,7 @@ def _shared_group(match: re.Match[str]) -> str:
 
 
 def _by_call(works: Sequence[_Work], certain: bool) -> dict[str, list[int]]:
-    """Return the ranks of each call; nothing where a rank has several calls: which two belong together is a guess.
-
-    `certain`: all calls are of one group. Only then are their sizes compared.
-    """
+    """Return the ranks of each call; nothing where a rank has several: pairs are guesses. `certain`: of one group."""
     calls = {(each.rank, each.call) for each in works}
     if len(calls) > len({rank for rank, _ in calls}):
         return {}

@@ -273,10 +273,7 @@ def _with_speaker(first: LogMatch, alike: list[LogMatch], failures: list[LogMatc
 
 
 def _who_failed(alike: list[LogMatch], failures: list[LogMatch]) -> LogMatch | None:
-    """Return the line that says best which rank failed; None: no line names it.
-
-    A row of torchrun's table on this failure comes first, then other lines on it, any row, a launcher's summary.
-    """
+    """Return the line that says best which rank failed: torchrun's table, another on the same failure, a summary."""
     tables = [each for each in failures if each.text.startswith("exitcode") and each.speaker.rank is not None][:1]
     named = [each for each in alike if each.speaker.rank is not None and not each.warned]
     summaries = [each for each in failures if each.scope == "launcher" and each.speaker.known]
@@ -428,10 +425,7 @@ def _look_at_health(result: LogAnalysis, matches: list[LogMatch], logs: Mapping[
 
 
 def _own_answer(name: str, log: Log, number: int, known: set[tuple[str, int]]) -> LogMatch | None:
-    """Return an error at the end of a log that no entry knows, where its message itself says what failed or helps.
-
-    `number`: of its line. `known`: files and numbers of lines that belong to a match.
-    """
+    """Return the error in line `number`, if it ends its log and its own message says what failed or helps."""
     below = [each for each, line in enumerate(log.lines[number:], number + 1) if line.strip()]
     # The program went on where a line below is about anything else than this failure.
     if len(below) > LAST_LINES or not all((name, each) in known or _is_alarm(log.lines, each) for each in below):

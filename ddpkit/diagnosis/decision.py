@@ -72,10 +72,7 @@ def describe(decision: Decision, number: int) -> str:
 
 
 def _wanted(end: End, limits: Limits) -> Decision:
-    """Return the decision as if retries and spare hosts were without end.
-
-    A node that is lost, or proven to be at fault, is replaced; a node that may be at fault is checked.
-    """
+    """Return the decision as if retries and spares had no end: replace bad nodes, check those that may be."""
     failure = end.failure
     if end.stopped or failure is None:
         return _stop("the run was stopped")

@@ -170,10 +170,7 @@ class LogReader:
         return None
 
     def _add_unknown_exception(self, trace: Traceback, kind: str = "cause") -> None:
-        """Add an exception whose line alone no entry knows.
-
-        An entry can know it by the lines around it, or by its whole message. Else it is added as the script's own.
-        """
+        """Add an exception whose line no entry knows: by lines around it, by its whole message, or as it is."""
         origin = trace.origin()
         known = self._standing_in(OWN, origin.number, origin.words, {}, trace)
         if known:
@@ -182,10 +179,7 @@ class LogReader:
             self._add_exception(trace, origin, kind="generic" if _WITHOUT_REASON.search(origin.words) else kind)
 
     def _add_wrapped(self, trace: Traceback) -> bool:
-        """Add the entry for a message that a terminal, a mail or the package rich has broken into several lines.
-
-        Returns whether an entry knows it.
-        """
+        """Add the entry for a message that a terminal, a mail or rich has broken. Returns whether there is one."""
         index = trace.origin().number
         first = visible_line(self.lines[index])
         message, ends = split_prefix(first).text.rstrip(), []  # `ends`: where each line but the last one ends in it
@@ -333,10 +327,7 @@ class LogReader:
     def _values_of_rule(
         self, rule: Instead, index: int, text: str, values: dict[str, str], trace: Traceback | None, origin: str
     ) -> dict[str, str] | None:
-        """Return the values that a rule finds in and around a line; None where the rule does not hold.
-
-        `text`: what is searched of the line itself. `origin`: the site's file of the rule; empty: it is ddpkit's own.
-        """
+        """Return the values that a rule finds in and around a line; None: it does not hold. `origin`: its file."""
         found: dict[str, str] = {}
         for pattern, lines_of in (
             (rule.text, lambda: (text,)),
@@ -450,10 +441,7 @@ class LogReader:
     def _speaker_and_values(
         self, index: int, match: Match, trace: Traceback | None, speaker: Speaker
     ) -> tuple[Speaker, dict[str, str]]:
-        """Return the rank and host that an entry is about, and its values, from its line and those around it.
-
-        `speaker`: the one that printed the line.
-        """
+        """Return the rank and host that an entry is about, and its values. `speaker`: who printed its line."""
         context = self._context(index, match)
         if speaker.rank is not None:
             context.pop("rank", None)  # another rank can have printed the context

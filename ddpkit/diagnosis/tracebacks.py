@@ -163,29 +163,24 @@ def read_traceback(lines: Sequence[str], start: int, claimed: AbstractSet[int] =
     text_of, speaker, when = _same_speaker(lines, start)
     trace = Traceback(start=start, end=start, speaker=speaker, when=when)
     frames: list[Frame] = []  # of the exception that comes next
-    foreign_lines = own_lines = foreign_headers = 0
+    own = foreign = headers = 0  # lines of this rank, lines of other ranks, headers without an exception yet
     adjacent = False  # the line before was one of this traceback
     trace.failed.update(map(int, _OF_RANK.findall(lines[start])))
     index = start + 1
-    while (
-        index < len(lines)
-        and own_lines < MAX_LINES
-        and foreign_lines < MAX_FOREIGN_LINES
-        and foreign_headers < MAX_HEADERS
-    ):
+    while index < len(lines) and own < MAX_LINES and foreign < MAX_FOREIGN_LINES and headers < MAX_HEADERS:
         text = text_of(index)
         if text is None:
-            foreign_lines += 1
+            foreign += 1
             index += 1
             continue
-        own_lines += 1
+        own += 1
         frame = _frame(text)
         if frame:
             frames.append(frame)
             trace.own.add(index)
             adjacent = True
         elif HEADER in text:  # before an exception it begins the traceback of another rank, without a label
-            foreign_headers += not trace.raised
+            headers += not trace.raised
             if trace.raised or "Original" in text:
                 trace.headers.add(index)
                 frames = []
@@ -202,7 +197,7 @@ def read_traceback(lines: Sequence[str], start: int, claimed: AbstractSet[int] =
                 if not link:
                     return trace
                 trace.links.append(link)
-                foreign_lines, adjacent = 0, False
+                foreign, adjacent = 0, False
                 continue
             adjacent = False
         index += 1
@@ -210,10 +205,7 @@ def read_traceback(lines: Sequence[str], start: int, claimed: AbstractSet[int] =
 
 
 def _same_speaker(lines: Sequence[str], start: int) -> tuple[Callable[[int], str | None], Speaker, float | None]:
-    """Return how to read on in the lines of the rank that printed `lines[start]`, then its speaker, and its time.
-
-    The function returns the text of the line with an index; None: another rank printed that line.
-    """
+    """Return a function from an index to the text of that line, None if another rank's; the speaker; its time."""
     line = visible_line(lines[start])
     prefixed = split_prefix(line)
     before = line[: line.find(HEADER)] if HEADER in line else ""
@@ -274,10 +266,7 @@ def _raised(error: re.Match[str], index: int, frames: list[Frame]) -> RaisedExce
 
 
 def _read_message(text_of: Callable[[int], str | None], index: int, trace: Traceback) -> tuple[str, int]:
-    """Read the message of the exception at an index, and move the end of the traceback to the last line of it.
-
-    Returns the link to the exception that follows, empty if none does, and the index at which to go on.
-    """
+    """Read the message of an exception. Returns the link to the next exception, or '', and where to go on."""
     trace.end = index
     blanks = message_lines = 0
     has_message = ":" in (text_of(index) or "")

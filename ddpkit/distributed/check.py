@@ -552,10 +552,7 @@ def pair_rounds(members: list[int]) -> list[list[tuple[int, int]]]:
 
 
 def find_broken_pairs(results: dict[tuple[int, int], str], reports: list[RankReport], advice: str) -> list[RankProblem]:
-    """Return a problem for each rank that fails in all its pairs, and for each other pair that fails.
-
-    `results`: the problem of each pair that was tried, or ''. `advice`: the name of a fix.
-    """
+    """Return a problem for each rank that fails in all its pairs, and for each other one. Results: a problem or ''."""
     hosts = {one.rank: one.host for one in reports}
     broken = {pair: text for pair, text in results.items() if text}
     problems = []

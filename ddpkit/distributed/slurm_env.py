@@ -100,10 +100,7 @@ def read_step(environ: Environ, facts: Facts) -> Task | str:
 
 
 def _why_no_step(environ: Environ, facts: Facts) -> str:
-    """Return why this process is no task of a step, with the command that starts tasks; '' for a task.
-
-    Raises EnvError for a task whose step has lost a part of its variables.
-    """
+    """Return why this is no task of a step, with the command that starts tasks; '' for a task. Raises EnvError."""
     if slurm_disabled(environ):
         return f"DDPKIT_DETECT_SLURM={read_text(environ, 'DDPKIT_DETECT_SLURM')} disables it"
     instead = f"for one rank per task, run: {srun_command(environ, facts)} python ..."

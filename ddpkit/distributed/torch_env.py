@@ -58,8 +58,7 @@ def read_torch(environ: Environ, argv: Sequence[str], read_scheduler: Callable[[
     local_rank, legacy = read_number(environ, "LOCAL_RANK"), _legacy_local_rank(argv)
     if legacy is not None and local_rank is not None and legacy.value != local_rank.value:
         raise EnvError(
-            f"{local_rank} contradicts the argument {legacy.origin}",
-            "unset LOCAL_RANK, or remove the argument",
+            f"{local_rank} contradicts the argument {legacy.origin}", "unset LOCAL_RANK, or remove the argument"
         )
     if local_rank is None and legacy is not None:
         return complete_set(environ, "legacy", legacy.origin, legacy, task)

@@ -162,10 +162,7 @@ _SHELL = frozenset("|&;<>()[]{}$*?~'\"\\")
 
 
 def check_each(id: str) -> Callable[[CheckOne], CheckAll]:  # noqa: A002
-    """Make a check of all nodes from a check of one node, which gets that node and all nodes.
-
-    It returns or yields a Fault, or a text: the evidence of a pass.
-    """
+    """Make a check of all nodes from one of a node, which gets all nodes as well. A text is the evidence of a pass."""
 
     def decorate(check: CheckOne) -> CheckAll:
         def check_all(nodes: Sequence[Node]) -> Iterator[Check]:

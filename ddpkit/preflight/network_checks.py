@@ -21,10 +21,7 @@ def locate_problems(
     reachability: Reachability,
     problems: Sequence[Problem],
 ) -> list[Problem]:
-    """Return problems between nodes, each with the node that is at fault, where each node tried all others.
-
-    `problems`: of `build_world`. Those of the mesh are made anew here, the others get a better fix.
-    """
+    """Return problems between nodes, each of the node at fault, where all tried all. `problems`: of `build_world`."""
     nodes = range(len(specs))
     # With two nodes nobody knows whose firewall it is: the one that listens is named.
     mute = [index for index in nodes if len(specs) > 2 and not reachability.reaches_any(index)]
@@ -123,10 +120,7 @@ def check_chosen_interfaces(
     reachability: Reachability,
     environ: Mapping[str, Mapping[str, str]],
 ) -> Iterator[Check]:
-    """Check interfaces that the user chose for NCCL and gloo: other nodes must reach the node by them.
-
-    `environ`: the variables of each node's ranks, by label.
-    """
+    """Check interfaces that the user chose: other nodes must reach the node by them. `environ`: of ranks, by label."""
     for target, (spec, each) in enumerate(zip(specs, facts, strict=True)):
         good = reachability.reached_by_any(target)
         live = list(dict.fromkeys(name for name, address in each["addresses"] if address in good))

@@ -61,10 +61,7 @@ def loaded_nccl(versions: Mapping[str, str]) -> Iterator[Check]:
 
 
 def join_nccl(checks: Sequence[Check]) -> list[Check]:
-    """Return the checks with one for the NCCL of each host: the library that its ranks load replaces the package.
-
-    Where both have a version, and they differ, a warning replaces the check of the package.
-    """
+    """Return the checks with one for the NCCL of each host: the loaded one, or a warning if its package differs."""
     loaded = {each.host: each.evidence[len(LOADED) :] for each in checks if each.evidence.startswith(LOADED)}
     joined = []
     for each in checks:

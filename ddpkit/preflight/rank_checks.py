@@ -124,10 +124,7 @@ def _problems(run: ProgramRun, where: Mapping[int, str]) -> list[Check]:
 
 
 def _is_consequence(event: ProblemEvent, self_reported: Collection[int | None], *, only_one: bool) -> bool:
-    """Whether a problem follows from another one. What a rank reports of itself is believed, and its end ends others.
-
-    `self_reported`: ranks with a problem that they report of themselves. `only_one`: there is no other problem.
-    """
+    """Whether a problem follows from another one. What a rank reports of itself is believed, and ends other ranks."""
     text, rank = event["problem"], event["rank"]
     if not only_one and any(words in text for words in _LOST_PEER):
         return True
@@ -161,10 +158,7 @@ def _merge_alike(checks: Iterable[Check]) -> Iterator[Check]:
 
 
 def _silent(run: ProgramRun, where: Mapping[int, str], plan: Plan) -> Iterator[Check]:
-    """Yield the first rank of each host that blocked the others: of ranks that did not start, else that did not join.
-
-    They were ended after a time without events. A node that SLURM cannot start ranks on is named instead.
-    """
+    """Yield the first rank of each host that blocked the others: it did not start, or did not join the rendezvous."""
     refused_by = _not_launched(run)
     if refused_by is not None:
         yield refused_by

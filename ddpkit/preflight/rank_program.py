@@ -462,12 +462,7 @@ def _follow(
         outcome = live.follow(relay, TextDisplay(), connect=connect)
     finally:
         relay.close()
-    return ProgramRun(
-        outcome=outcome,
-        events=events,
-        folder=str(live.folder),
-        agent_lines=tuple(relay.agent_lines),
-    )
+    return ProgramRun(outcome=outcome, events=events, folder=str(live.folder), agent_lines=tuple(relay.agent_lines))
 
 
 Depth = Literal["quick", "usual", "full"]

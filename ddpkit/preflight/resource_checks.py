@@ -176,10 +176,7 @@ SKEW_WARN, SKEW_FAIL = 2.0, 5.0  # seconds; torchrun's c10d rendezvous takes a n
 
 
 def check_clock(nodes: Sequence[Node]) -> Iterator[Check]:
-    """Compare each clock with the median of all: the launcher's own may be wrong. Of two nodes its clock decides.
-
-    A clock is known to lie between two offsets: a node is late or early by at least the nearer one.
-    """
+    """Compare each clock with the median of all: the launcher's own may be wrong. Of two nodes its clock decides."""
     middles = sorted([*(sum(node.clock_offset) / 2 for node in nodes), *([0.0] if len(nodes) == 2 else [])])
     middle = middles[len(middles) // 2]
 

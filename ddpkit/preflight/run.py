@@ -22,13 +22,7 @@ from ddpkit.launchers.plan import Plan
 from ddpkit.launchers.shell import count
 from ddpkit.node.calls import inventory as inventory_program
 from ddpkit.node.calls import probe
-from ddpkit.preflight import (
-    node_checks,
-    node_survey,
-    rank_checks,
-    request_checks,
-    resource_checks,
-)
+from ddpkit.preflight import node_checks, node_survey, rank_checks, request_checks, resource_checks
 from ddpkit.preflight import rank_program as ranks
 from ddpkit.preflight.check import Check, CheckReport, Fault, Node, ordered
 from ddpkit.preflight.node_survey import inventory_args, survey_nodes
@@ -174,10 +168,7 @@ def _ranks_skipped(result: CheckReport) -> Check:
 def _add_causes(
     settings: LaunchSettings, environ: Mapping[str, str], options: PreflightOptions, result: CheckReport
 ) -> None:
-    """Find the cause where ranks run and cannot add: repeat with parts of NCCL left out, and with fewer nodes.
-
-    Pairs of nodes that cannot connect have been reported by gloo already.
-    """
+    """Find the cause where ranks run and cannot add. gloo has already reported pairs of nodes that cannot connect."""
     failed = [check for check in result.checks if check.status == "fail" and check.id in ("gloo", "nccl")]
     if any(_is_death(check) or "all_reduce fails with" in check.evidence for check in failed):
         return
@@ -283,10 +274,7 @@ def _check_this_machine(
 def _check_scheduled(
     settings: LaunchSettings, environ: Mapping[str, str], options: PreflightOptions, result: CheckReport
 ) -> None:
-    """Check nodes of SLURM by one step of an allocation, or a short job. Its ranks send facts of their nodes as well.
-
-    Without the checks of ranks, they send nothing else.
-    """
+    """Check SLURM's nodes by one step, or a short job: its ranks send facts of their nodes as well, or nothing else."""
     try:
         ready = prepare.prepare_offline(check_settings(settings, options), environ)
         result.checks += _check_time_left(ready.plan, environ)

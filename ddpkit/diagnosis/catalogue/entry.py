@@ -185,10 +185,7 @@ def _quoted_places(text: str) -> frozenset[str]:
 
 
 def _filled(text: str, values: Mapping[str, str] | None, shown: Callable[[str, str], str]) -> str:
-    """Return a text with its branches chosen, its parts in brackets kept or left out, and its `{names}` filled.
-
-    `shown` makes the text of a value, from the value and its name; an empty one counts as unknown.
-    """
+    """Return a text with its branches chosen, its brackets kept or left out, and its `{names}` filled by `shown`."""
 
     def value_of(name: str) -> str:
         value = (values or {}).get(name, "")

@@ -96,10 +96,7 @@ def compile_linear(pattern: str) -> re.Pattern[str]:
 
 
 def _search(pattern: re.Pattern[str], line: str, lower: str, word: str, origin: str) -> tuple[Found, int] | None:
-    """Search a line, of a long one the parts around the word of its pattern. `lower`: the line in lower case.
-
-    Returns the match, and the place in the line from which its own places count.
-    """
+    """Search a line; of a long one the parts around the word of the pattern. Returns also where the part begins."""
     if len(line) <= LONG_LINE:
         match = find_in(pattern, line, origin)
         return (match, 0) if match else None

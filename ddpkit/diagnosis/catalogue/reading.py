@@ -124,13 +124,7 @@ def check_references(tables: Tables, places: Mapping[str, str], known: Iterable[
         _check_circle(name, (), tables, places, done)
 
 
-def _check_circle(
-    name: str,
-    above: tuple[str, ...],
-    tables: Tables,
-    places: Mapping[str, str],
-    done: set[str],
-) -> None:
+def _check_circle(name: str, above: tuple[str, ...], tables: Tables, places: Mapping[str, str], done: set[str]) -> None:
     """Follow `explains` from an entry. `above`: the entries on the way to it; `done`: those that are in no circle."""
     if name in above:
         circle = [*above[above.index(name) :], name]
