@@ -30,9 +30,9 @@ from ddpkit.run.state import RunState
 from ddpkit.text import format_age, format_ranges
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
-    from ddpkit.diagnosis.answer import LogMatch
     from ddpkit.diagnosis.catalogue.entry import Entry
     from ddpkit.diagnosis.decide import LogAnalysis
+    from ddpkit.diagnosis.log_match import LogMatch
     from ddpkit.diagnosis.outcome import Failure
     from ddpkit.monitor.dump import HangDump
     from ddpkit.run.record import Run

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ddpkit.diagnosis.answer import LogMatch
 from ddpkit.diagnosis.catalogue import entry_of_seen, entry_of_signal
 from ddpkit.diagnosis.catalogue.bounded import find
 from ddpkit.diagnosis.decide import LogAnalysis
+from ddpkit.diagnosis.log_match import LogMatch
 from ddpkit.diagnosis.outcome import SUPERVISOR, Action, Failure
 from ddpkit.errors import AGAIN, NO_PROGRESS
 
@@ -22,10 +22,10 @@ def decide(analysis: LogAnalysis) -> Action:
 def decide_match(first: LogMatch, host: str = "") -> Action:
     """Return the action after a failure whose first cause is this match. `host`: of its log, if the lines have none."""
     entry = first.entry
-    action = entry.action if entry is not None else ""
     reason = entry.reason if entry is not None else ""
-    if entry is not None and entry.request and find(entry.request, (first.text,), entry.origin):
-        action = ""
+    # A mistake in the request fails on every host: the entry's action would blame one.
+    requested = entry is not None and entry.request and find(entry.request, (first.text,), entry.origin)
+    action = entry.action if entry is not None and not requested else ""
     host = first.values.get("host") or first.speaker.host or host
     if action == "exclude" and host:
         return Action(action="exclude", host=host, id=first.id, reason=reason)

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ddpkit.diagnosis.answer import LogMatch
 from ddpkit.diagnosis.catalogue.entry import BRANCHES
 from ddpkit.diagnosis.line_prefixes import speaker_of_line, split_prefix, visible_line
+from ddpkit.diagnosis.log_match import LogMatch
 
 _GROUP = r"\[PG (?:ID \S+ PG (?P<guid>GUID) )?(?P<group>[^\s(\]]+).*?"
 _WORK = re.compile(
@@ -46,7 +46,7 @@ class _Work:
 
 
 def _lowest_and_highest(waited: Iterable[LogMatch]) -> tuple[str, int]:
-    """Describe the lowest and the highest sequence number of one process group. Returns their difference, too."""
+    """Describe the lowest and the highest sequence number of one group. Returns their difference, too; 0: all equal."""
     groups: dict[str, dict[int, tuple[int, str]]] = {}
     for each in waited:
         work = _WORK.search(each.text)
@@ -65,18 +65,18 @@ def _lowest_and_highest(waited: Iterable[LogMatch]) -> tuple[str, int]:
 
 
 def passed_before(waited: Iterable[LogMatch]) -> dict[str, str]:
-    """Return how many collectives had completed before those that timed out, where they show that data passes."""
+    """Return how many collectives had completed before those that timed out, as values; none where these are few."""
     numbers = [int(work["number"]) for each in waited if (work := _WORK.search(each.text))]
     passed = min(numbers, default=0) - 1
-    # No advice about connections that never carried data.
+    # Without these values, the entry has advice about connections that never carried data.
     return {"passed": str(passed), "next": str(passed + 1), BRANCHES: "known"} if passed >= MANY_PASSED else {}
 
 
 def idle_ranks(waited: Iterable[LogMatch], logs: Iterable[Sequence[str]]) -> list[int]:
     """Return the ranks that completed all that they called, and never called the collective that others wait for."""
     logs = [[line for line in lines if _ENQUEUED in line] for lines in logs]
-    stuck: dict[str, int] = {}  # its number, by group
-    for work in _works(waited, logs):
+    stuck: dict[str, int] = {}  # the number of the collective in which ranks wait, by group
+    for work in _unfinished(waited, logs):
         if work.group:
             stuck[work.group] = min(work.number, stuck.get(work.group, work.number))
     idle: dict[int, bool] = {}
@@ -100,7 +100,7 @@ def _statuses(logs: Iterable[Sequence[str]]) -> Iterator[re.Match[str]]:
 
 
 def absent_ranks(waited: Iterable[LogMatch], seen: set[int]) -> tuple[list[int], bool]:
-    """Return the ranks of which the log has no line, and whether it shows how many ranks there are.
+    """Return the ranks of which the log has no line, and whether the log shows how many ranks there are.
 
     `seen`: the ranks that print. The sizes of an all-gather or a reduce-scatter show the number of ranks. Without
     them, rank 0 is absent where ranks 1 to N report that they waited.
@@ -117,13 +117,14 @@ def absent_ranks(waited: Iterable[LogMatch], seen: set[int]) -> tuple[list[int],
 
 
 def different_calls(waited: Iterable[LogMatch], logs: Iterable[Sequence[str]]) -> tuple[dict[str, str], int | None]:
-    """Return values of an entry where ranks wait in different collectives, and the rank that is alone.
+    """Return values of an entry where ranks wait in different collectives, else none; and the rank that is alone.
 
-    `group` is among the values where all these lines are of one group, `number` where all have one number.
+    No rank is alone where several ranks wait in each of these collectives. `group` is among the values where all these
+    lines are of one group, `number` where all have one number.
     """
     waited = list(waited)
     by_number: dict[int, list[_Work]] = {}
-    for work in _works(waited, logs):
+    for work in _unfinished(waited, logs):
         by_number.setdefault(work.number, []).append(work)
     for number, works in sorted(by_number.items()):
         groups = sorted({each.group for each in works if each.group})
@@ -142,9 +143,10 @@ def different_calls(waited: Iterable[LogMatch], logs: Iterable[Sequence[str]]) -
     return ({"calls": words} if gap > 1 else {}), None
 
 
-def _works(waited: Iterable[LogMatch], logs: Iterable[Sequence[str]]) -> list[_Work]:
+def _unfinished(waited: Iterable[LogMatch], logs: Iterable[Sequence[str]]) -> list[_Work]:
+    """Return the collectives that ranks did not finish. Another line of a rank can name the group of its collective."""
     pairs = [(match, work) for match in waited if match.speaker.rank is not None and (work := _WORK.search(match.text))]
-    known: dict[tuple[int | None, str], set[str]] = {}  # groups in other lines on the same collective
+    known: dict[tuple[int | None, str], set[str]] = {}  # groups in other lines, by rank and number of the collective
     if len({match.speaker.rank for match, _ in pairs}) > 1:
         for line in (each for lines in logs for each in lines if "[PG " in each and "work" in each):
             other = _GROUP_OF_WORK.search(line)
@@ -163,12 +165,13 @@ def _works(waited: Iterable[LogMatch], logs: Iterable[Sequence[str]]) -> list[_W
 
 
 def _ratio(work: re.Match[str]) -> int:
+    """Return how many times as large the output is as the input; 0: not a whole number from 2, or not known."""
     size, out = int(work["size"] or 0), int(work["out"] or 0)
     return out // size if size and out > size and out % size == 0 else 0
 
 
 def _comparable(works: list[_Work]) -> list[_Work]:
-    """Leave out several collectives in one, unless they are all-gathers on all ranks: their sizes have one ratio."""
+    """Leave out lines of several collectives in one, unless all ranks are in all-gathers: these have one ratio."""
     gathers = len({each.ratio for each in works}) == 1 and works[0].ratio > 1
     if gathers and all(each.call == _SEVERAL for each in works):
         return works
@@ -176,12 +179,12 @@ def _comparable(works: list[_Work]) -> list[_Work]:
 
 
 def _shared_group(match: re.Match[str]) -> str:
-    """Return a name that is the same on all ranks. Other numbers are counted by each process."""
+    """Return the name of a group that is the same on all ranks, else an empty text: each process counts its groups."""
     return match["group"] if match["guid"] or match["group"] == "0" else ""
 
 
 def _by_call(works: Sequence[_Work], certain: bool) -> dict[str, list[int]]:
-    """Return the ranks of each call; nothing where a rank has several, so that a pair is only a guess."""
+    """Return the ranks of each call; nothing where a rank has several: pairs are guesses. `certain`: of one group."""
     calls = {(each.rank, each.call) for each in works}
     if len(calls) > len({rank for rank, _ in calls}):
         return {}
@@ -241,10 +244,10 @@ _MEANINGS = {
 
 
 def last_error(lines: Sequence[str], index: int) -> dict[str, str]:
-    """Return the text below NCCL's `Last error:`, as a value of an entry."""
+    """Return the text below NCCL's `Last error:` as values of an entry; without one, what the error's class means."""
     below = [split_prefix(visible_line(line)).text.strip() for line in lines[index : index + BELOW_ERROR + 1]]
-    place = below.index(_LAST_ERROR) + 1 if _LAST_ERROR in below else len(below)
-    text = below[place] if place < len(below) else ""
+    behind = below[below.index(_LAST_ERROR) + 1 :] if _LAST_ERROR in below else []
+    text = behind[0] if behind else ""
     if text and not text.startswith(("File ", "Traceback")):
         return {"reason": text[:120]}
     named = " ".join(below[:2])

@@ -13,48 +13,51 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ddpkit.diagnosis import tracebacks
-from ddpkit.diagnosis.answer import LAYERS, MAX_TEXT, LogMatch, advice_in
+from ddpkit.diagnosis.answer import MAX_TEXT, advice_in
 from ddpkit.diagnosis.catalogue import standing_in_for
 from ddpkit.diagnosis.catalogue.bounded import find
 from ddpkit.diagnosis.catalogue.entry import NOTHING, Entry, Instead
 from ddpkit.diagnosis.events import LogReader
 from ddpkit.diagnosis.line_prefixes import UNKNOWN_SPEAKER, Speaker, speaker_of_line, split_prefix, visible_line
+from ddpkit.diagnosis.log_match import LAYERS, LogMatch
 from ddpkit.diagnosis.outcome import Failure
 from ddpkit.diagnosis.progress import PROGRESS_LINES, Course, is_mild, is_step, reports_error, says_it_continues
 from ddpkit.diagnosis.read import Limit, LogText, plain_lines
 from ddpkit.diagnosis.story import Log, Story
 from ddpkit.text import one_line
 
-LINES_ABOVE = 8  # a failure that are searched for a line about its reason
-MAX_ABOVE = 200  # characters of that
+LINES_ABOVE = 8  # above a failure that are searched for a line about its reason
+MAX_ABOVE = 200  # characters of that line
 BELOW = 3  # lines below an error that can hold its reason, as NCCL's `Last error:` does
 
 
 def first_of(failures: Sequence[LogMatch], hints: Collection[LogMatch]) -> LogMatch:
-    """Return the first of some failures, or the warning above that explains it."""
-    ended = any(each.top and not each.doubtful for each in failures)
-    below = _below_launchers(failures)
-    layers = {id(each): _layer(each, late=(each.doubtful and ended) or id(each) in below) for each in failures}
+    """Return the first of some failures, or the match that explains it."""
+    program_ended = any(each.ended_program and not each.doubtful for each in failures)
+    after_launcher = _after_failed_launcher(failures)
+    unlikely = {id(each) for each in failures if (each.doubtful and program_ended) or id(each) in after_launcher}
+    layers = {id(each): _layer(each, unlikely=id(each) in unlikely) for each in failures}
     deaths = [each for each in failures if each.kind == "death"]
-    top = min(layers.values())
-    timed = all(each.when is not None for each in failures if layers[id(each)] == top)
+    best = min(layers.values())
+    all_have_times = all(each.when is not None for each in failures if layers[id(each)] == best)
 
     def order(match: LogMatch) -> tuple[object, ...]:
-        noticed = match.kind == "consequence"
-        when = match.when if timed and match.when is not None and not noticed else 0.0
-        return layers[id(match)], match.doubtful, noticed and _notices(match), when, _place(match, deaths)
+        consequence = match.kind == "consequence"
+        when = match.when if all_have_times and match.when is not None and not consequence else 0.0
+        says_less = consequence and _says_less(match)
+        return layers[id(match)], match.doubtful, says_less, when, _deciding_line(match, deaths)
 
     return _root(min(failures, key=order), (*hints, *failures))
 
 
-def _layer(match: LogMatch, late: bool) -> float:
-    """Return the layer of a failure. `late`: below what has no reason."""
+def _layer(match: LogMatch, *, unlikely: bool) -> float:
+    """Return the layer of a failure: the lowest says what ended the run. An unlikely one comes after generic ones."""
     layer = LAYERS[match.kind]
-    return max(layer, LAYERS["generic"] + 0.5) if late else layer
+    return max(layer, LAYERS["generic"] + 0.5) if unlikely else layer
 
 
-def _below_launchers(failures: Sequence[LogMatch]) -> set[int]:
-    """Return the lines, as `id`, that a shell came to after its launcher, which had run something that failed."""
+def _after_failed_launcher(failures: Sequence[LogMatch]) -> set[int]:
+    """Return the `id()` of errors of a shell script that went on after its launcher, whose program had failed."""
     scopes: dict[str, set[str]] = {}  # of the failures above, by file
     found = set()
     for each in sorted(failures, key=lambda each: each.number):
@@ -65,12 +68,12 @@ def _below_launchers(failures: Sequence[LogMatch]) -> set[int]:
     return found
 
 
-def _notices(match: LogMatch) -> tuple[bool, bool]:
-    """Order consequences: who reports the end of a process says more than those that noticed."""
+def _says_less(match: LogMatch) -> tuple[bool, bool]:
+    """Order consequences: a launcher that reports the end of a process says more than ranks that noticed that end."""
     return not match.decisive, not match.values.get("local")
 
 
-def _place(match: LogMatch, deaths: Sequence[LogMatch]) -> int:
+def _deciding_line(match: LogMatch, deaths: Sequence[LogMatch]) -> int:
     """Return the line of a failure; of a cause that is reported at the end, the line of the first death from it."""
     if match.kind != "cause":
         return match.number
@@ -79,7 +82,7 @@ def _place(match: LogMatch, deaths: Sequence[LogMatch]) -> int:
 
 
 def _root(first: LogMatch, candidates: Collection[LogMatch]) -> LogMatch:
-    """Follow the edges of the catalogue from a failure to what explains it."""
+    """Follow the edges of the catalogue from a failure to what explains it. A warning that explains it is a cause."""
     seen = {id(first)}
     while True:
         reasons = (each for each in candidates if id(each) not in seen and explains(each, first))
@@ -99,7 +102,7 @@ def _can_precede(reason: LogMatch, failure: LogMatch) -> bool:
 
 
 def explains(match: LogMatch, failure: LogMatch) -> bool:
-    """Whether a failure has its reason in another line."""
+    """Whether the entry of a match is known to be the reason of a failure."""
     if match.entry is None:
         return False
     if failure.id in match.entry.explains:
@@ -176,22 +179,24 @@ def _lines_of(text: str | LogText) -> tuple[list[str], Sequence[int]]:
 def _decide(matches: list[LogMatch], logs: Mapping[str, Log]) -> LogAnalysis:
     """Choose the first failure. A cause beats a consequence; an earlier cause a later one, unless the run went on."""
     # Ranks print the same text: the frames of one show what it means.
-    traced = {each.text: each.entry for each in matches if each.top and each.entry is not None}
+    traced = {each.text: each.entry for each in matches if each.ended_program and each.entry is not None}
     matches = [replace(each, entry=traced[each.text]) if each.text in traced else each for each in matches]
     hints = [each for each in matches if each.kind == "hint"]
     # A run that went on after the warning of a failure did not fail of it.
     hints = [each for each in hints if not (each.was_cause and logs[each.file].course.continues(each))]
-    failures, survived = _without_survived([each for each in matches if each.kind != "hint"], logs)
+    failures, survived = _split_survived([each for each in matches if each.kind != "hint"], logs)
     result = LogAnalysis(survived=_without_repeats(survived))
     if not failures:
         return _lead_by_warning(result, hints, logs)
     first = first_of(failures, hints)
     place = (first.id, first.file, first.number)  # a deciding line is another object, as it is a cause now
     rest = [each for each in failures if (each.id, each.file, each.number) != place]
-    result.alike = [each for each in rest if _same(each, first)]
-    ends = [each for each in survived if each.scope == "launcher" and 0 < each.number - first.end <= 3]
-    result.first = first = _with_all(_with_speaker(first, result.alike, [*failures, *ends]), result.alike)
-    rest = [each for each in rest if not _same(each, first)]
+    result.alike = [each for each in rest if _is_same(each, first)]
+    # The launcher's report just below it names its rank, also where the script went on after the launcher.
+    reports = [each for each in survived if each.scope == "launcher" and 0 < each.number - first.end <= 3]
+    first = _with_speaker(first, result.alike, [*failures, *reports])
+    result.first = first = _with_listed_values(first, result.alike)
+    rest = [each for each in rest if not _is_same(each, first)]
     causes = [each for each in rest if each.kind == "cause" and not explains(first, each)]
     result.others = _without_repeats(causes)
     shown = set(map(id, causes))
@@ -200,22 +205,22 @@ def _decide(matches: list[LogMatch], logs: Mapping[str, Log]) -> LogAnalysis:
     return result
 
 
-def _without_survived(failures: Sequence[LogMatch], logs: Mapping[str, Log]) -> tuple[list[LogMatch], list[LogMatch]]:
-    """Separate failures and what the run survived."""
-    last: dict[str, int] = {}  # the last failure of each file that was not survived
+def _split_survived(failures: Sequence[LogMatch], logs: Mapping[str, Log]) -> tuple[list[LogMatch], list[LogMatch]]:
+    """Return the failures that can have ended the run, and those that it survived."""
+    fatal: dict[str, int] = {}  # the number of the last failure of each file that was not survived
     survived = {id(each) for each in failures if _is_of_given_code(each, failures, logs[each.file].course)}
     for each in reversed(failures):
         if id(each) in survived:
             continue
-        if _is_survived(each, last.get(each.file, 0), logs[each.file].course):
+        if _is_survived(each, logs[each.file].course, fatal_below=fatal.get(each.file, 0) > each.end):
             survived.add(id(each))
         else:
-            last.setdefault(each.file, each.number)
+            fatal.setdefault(each.file, each.number)
     return [each for each in failures if id(each) not in survived], [each for each in failures if id(each) in survived]
 
 
 def _is_of_given_code(match: LogMatch, failures: Sequence[LogMatch], course: Course) -> bool:
-    """Whether code that a program got as text failed, as its samples did before while that program went on."""
+    """Whether it is code that a program runs from a text (`<string>`), and that failed before without ending it."""
     if not match.program.startswith("<"):
         return False
     alike = [each for each in failures if each.file == match.file and each.program == match.program]
@@ -234,35 +239,37 @@ def _lead_by_warning(result: LogAnalysis, hints: list[LogMatch], logs: Mapping[s
         return result
     first = next((each for each in quiet if each.was_cause and explains(each, first)), first)
     rest = [each for each in hints if each is not first]
-    result.alike = [each for each in rest if _same(each, first)]
+    result.alike = [each for each in rest if _is_same(each, first)]
     # What torch repeats until its timeout is normal while other nodes start.
     values = {"peers": "the other nodes or pods", **first.values} if first.was_cause else first.values
-    result.first = _with_all(replace(first, values=values), result.alike)
-    result.hints = _without_repeats(each for each in rest if not _same(each, first))
+    result.first = _with_listed_values(replace(first, values=values), result.alike)
+    result.hints = _without_repeats(each for each in rest if not _is_same(each, first))
     return result
 
 
 def _with_speaker(first: LogMatch, alike: list[LogMatch], failures: list[LogMatch]) -> LogMatch:
     """Add rank and host from other lines. `alike`: those on the same failure; `failures`: all that end a run."""
-    known = first.speaker
-    by_value = (each for each in alike if each.values.get("host") and each.speaker.rank == known.rank)
-    same = None if known.host else next(by_value, None)  # such as srun's line
+    speaker = first.speaker
+    naming_host = (each for each in alike if each.values.get("host") and each.speaker.rank == speaker.rank)
+    same = None if speaker.host else next(naming_host, None)  # such as srun's line
     if same is not None:
         first = replace(first, values={**same.values, **first.values})
-        known = known if same.speaker.host else replace(known, host=same.values["host"])
-    if known.rank is not None:
-        hosts = (each.speaker.host for each in failures if each.speaker.rank == known.rank and each.speaker.host)
-        return _spoken(first, replace(known, host=known.host or next(hosts, "")))
+        speaker = speaker if same.speaker.host else replace(speaker, host=same.values["host"])
+    if speaker.rank is not None:  # another line of the rank can have its host
+        hosts = (each.speaker.host for each in failures if each.speaker.rank == speaker.rank and each.speaker.host)
+        return _of_speaker(first, replace(speaker, host=speaker.host or next(hosts, "")))
     if first.kind not in ("cause", "death"):
-        return _spoken(first, known)
-    if not known.known and ".batch" in first.text:  # the batch step runs on the host that SLURM names for its job
+        return _of_speaker(first, speaker)
+    if not speaker.known and ".batch" in first.text:  # the batch step runs on the host that SLURM names for its job
         host = next((each.values["host"] for each in failures if explains(first, each) and "host" in each.values), "")
-        return _spoken(first, replace(known, host=host))
-    other = _who_failed(alike, failures)
-    if other is None or (known.host and other.speaker.host not in ("", known.host)):
+        return _of_speaker(first, replace(speaker, host=host))
+    naming_rank = _who_failed(alike, failures)
+    if naming_rank is None or (speaker.host and naming_rank.speaker.host not in ("", speaker.host)):
         return first
-    first = replace(first, values={**other.values, **first.values}) if other in alike else first
-    return _spoken(first, replace(other.speaker, host=other.speaker.host or known.host, agent=known.agent))
+    if naming_rank in alike:
+        first = replace(first, values={**naming_rank.values, **first.values})
+    named = naming_rank.speaker
+    return _of_speaker(first, replace(named, host=named.host or speaker.host, agent=speaker.agent))
 
 
 def _who_failed(alike: list[LogMatch], failures: list[LogMatch]) -> LogMatch | None:
@@ -274,8 +281,8 @@ def _who_failed(alike: list[LogMatch], failures: list[LogMatch]) -> LogMatch | N
     return best_first[0] if best_first else None
 
 
-def _with_all(first: LogMatch, alike: list[LogMatch]) -> LogMatch:
-    """Report all devices or settings of one host with the same failure: the kernel and RCCL print a line for each."""
+def _with_listed_values(first: LogMatch, alike: list[LogMatch]) -> LogMatch:
+    """List all devices or settings of one host with the same failure: the kernel and RCCL print a line for each."""
     if len({each.speaker.host for each in (first, *alike)}) > 1:
         return first
     values = dict(first.values)
@@ -286,12 +293,13 @@ def _with_all(first: LogMatch, alike: list[LogMatch]) -> LogMatch:
     return replace(first, values=values)
 
 
-def _spoken(match: LogMatch, speaker: Speaker) -> LogMatch:
+def _of_speaker(match: LogMatch, speaker: Speaker) -> LogMatch:
     values = {**match.values, **({"host": speaker.host} if speaker.host and "host" not in match.values else {})}
     return replace(match, speaker=speaker, values=values)
 
 
-def _same(one: LogMatch, other: LogMatch) -> bool:
+def _is_same(one: LogMatch, other: LogMatch) -> bool:
+    """Whether two matches are of the same failure: of one entry, or of no entry and with the same text."""
     return one.id == other.id and (one.entry is not None or one.text == other.text)
 
 
@@ -302,26 +310,28 @@ def _without_repeats(matches: Iterable[LogMatch]) -> list[LogMatch]:
     return list(kept.values())
 
 
-def _is_survived(match: LogMatch, last: int, course: Course) -> bool:
-    """Whether training went on after a failure, or ended well. `last`: the number of the last that ended something."""
+def _is_survived(match: LogMatch, course: Course, *, fatal_below: bool) -> bool:
+    """Whether training went on after a failure, or ended well. `fatal_below`: another one that it did not survive."""
     if match.overcome:
         return True
     if course.steps_after(match) >= PROGRESS_LINES:
         # A program's own traceback stands before its last progress where a buffer of standard output was written then.
-        shown = course.steps_before(match) > 0 or course.is_completed(match) or course.exceeds_buffer(match)
-        return not match.top or shown
+        unbuffered = course.steps_before(match) > 0 or course.is_completed(match) or course.exceeds_buffer(match)
+        return not match.ended_program or unbuffered
+    if fatal_below:
+        return False
     # Ranks go on for a while after a scheduler or a kernel has reported their end.
-    reported = match.decisive or match.evidence == "kernel" or match.scope == "job"
-    if last <= match.end and not reported and course.goes_on(match):
+    end_reported = match.decisive or match.evidence == "kernel" or match.scope == "job"
+    if not end_reported and course.goes_on(match):
         return True
-    return last <= match.end and not match.decisive and course.is_completed(match)
+    return not match.decisive and course.is_completed(match)
 
 
 # ---- what the rest of the run shows
 
 
 def _rules(of: str) -> Iterator[tuple[Entry, Instead]]:
-    """Yield the entries that the story of a run can show in place of one."""
+    """Yield the entries that can stand in place of one, by its id, each with its rule."""
     for entry in standing_in_for(of):
         yield from ((entry, rule) for rule in entry.instead if of in rule.of)
 
@@ -339,18 +349,14 @@ def _read_story(result: LogAnalysis, logs: Mapping[str, Log]) -> None:
         if found is None:
             continue
         result.consequences = [*([first] if first else []), *result.consequences]
-        if found.index is None and first is not None:
-            kind = found.kind or entry.kind
-            speaker = found.speaker or first.speaker
-            values = {**first.values, **found.values}
+        kind = found.kind or entry.kind
+        if found.index is None and first is not None:  # the line of the first failure stays
+            speaker, values = found.speaker or first.speaker, {**first.values, **found.values}
             result.first = replace(first, entry=entry, kind=kind, speaker=speaker, values=values)
         else:
-            result.first = _of_line(
-                entry, found.kind or entry.kind, found.file, logs[found.file].lines, found.index or 0
-            )
-            result.first = replace(
-                result.first, speaker=found.speaker or UNKNOWN_SPEAKER, values=found.values, warned=found.warned
-            )
+            of_line = _of_line(entry, kind, found.file, logs[found.file].lines, found.index or 0)
+            speaker = found.speaker or UNKNOWN_SPEAKER
+            result.first = replace(of_line, speaker=speaker, values=found.values, warned=found.warned)
         result.alike = [] if rule.reads == "other-work" or found.index is not None else result.alike
         return
 
@@ -360,7 +366,7 @@ def _of_line(entry: Entry | None, kind: str, name: str, lines: Sequence[str], in
     return LogMatch(entry=entry, kind=kind, file=name, number=index + 1, end=index + 1, text=text)
 
 
-# What a program reports, and words of a complaint in any program's line.
+# How a program begins the report of an error, and words of a complaint in any program's line.
 _LEAD = re.compile(r"(?:[\w.-]+: )?(?:error|fatal|ERROR|FATAL): ")
 _COMPLAINT = re.compile(
     r"(?i)\b(?:not?|can't|cannot|couldn't|fail\w*|denied|mismatch\w*|expired|required|refused|missing|unknown|invalid"
@@ -369,9 +375,9 @@ _COMPLAINT = re.compile(
 
 
 def _with_line_above(first: LogMatch, matches: Collection[LogMatch], log: Log) -> LogMatch:
-    """Return a failure with a line above it that no entry knows, and that can be its reason.
+    """Return a failure with the nearest line above it that no entry knows, and that can be its reason.
 
-    That is an error of the same program, or where only a launcher's summary is known, any complaint.
+    That is an error of the same program. Where only a launcher's summary is known, it is any complaint.
     """
     known = {
         number
@@ -394,31 +400,34 @@ def _with_line_above(first: LogMatch, matches: Collection[LogMatch], log: Log) -
 
 
 def _look_at_health(result: LogAnalysis, matches: list[LogMatch], logs: Mapping[str, Log]) -> None:
-    """Find out whether the run went well; if not, where its log first reports an error."""
+    """Find out whether a run without a known failure went well; if not, where its log first reports an error.
+
+    `result.first` is None here, or a warning. An alarm can make a cause of the warning, or take its place.
+    """
     known = {(each.file, number) for each in matches for number in range(each.begin or each.number, each.end + 1)}
-    known |= {(each.file, (each.begin or each.number) - 1) for each in result.survived}  # a line above is about it
+    # The line above a failure that the run survived is about it.
+    known |= {(each.file, (each.begin or each.number) - 1) for each in result.survived}
     alarms = [alarm for name, log in logs.items() if (alarm := _first_alarm(name, log, known))]
-    first = result.first
-    last = max((each.number for each in (first, *result.alike) if each), default=0)
-    below = [number for name, number, _ in alarms if first is not None and name == first.file and number > first.number]
-    if first is not None and first.was_cause and any(number <= last + ALARM_LINES for number in below):
-        result.first = replace(first, kind="cause")  # an error follows the warning at once
+    warning = result.first
+    last = max((each.number for each in (warning, *result.alike) if each), default=0)
+    below = [number for name, number, _ in alarms if warning and name == warning.file and number > warning.number]
+    if warning is not None and warning.was_cause and any(number <= last + ALARM_LINES for number in below):
+        result.first = replace(warning, kind="cause")  # an error follows the warning at once
     elif alarms:
         result.first_alarm = alarms[0]
-        if first is None:
-            result.first = next(
-                filter(None, (_own_answer(name, logs[name], number, known) for name, number, _ in alarms)), None
-            )
-        if first is not None and not first.may_end_a_run:
-            result.first, result.alike, result.hints = None, [], [first, *result.hints]
+        if warning is None:
+            answers = (_own_answer(name, logs[name], number, known) for name, number, _ in alarms)
+            result.first = next(filter(None, answers), None)
+        elif not warning.may_end_a_run:
+            result.first, result.alike, result.hints = None, [], [warning, *result.hints]
     result.healthy = not alarms and any(log.course.is_healthy() for log in logs.values())
     result.stepped = any(log.course.has_step() for log in logs.values())
 
 
 def _own_answer(name: str, log: Log, number: int, known: set[tuple[str, int]]) -> LogMatch | None:
-    """Return an error at the end of a log that no entry knows, where its message itself says what failed or helps."""
+    """Return the error in line `number`, if it ends its log and its own message says what failed or helps."""
     below = [each for each, line in enumerate(log.lines[number:], number + 1) if line.strip()]
-    # What is below it also tells of the failure: else the program went on.
+    # The program went on where a line below is about anything else than this failure.
     if len(below) > LAST_LINES or not all((name, each) in known or _is_alarm(log.lines, each) for each in below):
         return None
     line = visible_line(log.lines[number - 1])
@@ -457,14 +466,14 @@ def put_first(result: LogAnalysis, failure: Failure) -> LogAnalysis:
     """Return the analysis with the first failure of a run's record in the place of the first one in its log.
 
     Lines of several ranks come late in a log, so their order is a guess, and the record knows the order of the ends.
-    `first` is the line that shows the failure. None: no line does, for example after SIGKILL.
+    The new `first` is the line that shows that failure. None: no line does, for example after SIGKILL.
     """
     log_first = [result.first] if result.first is not None else []
     matches = [*log_first, *result.alike, *result.others, *result.consequences]
     own = next((each for each in matches if _shows(each, failure)), None)
     rest = [each for each in matches if each is not own and each.kind != "hint"]
-    same = [each for each in rest if own is not None and _same(each, own)]
-    rest = [each for each in rest if own is None or not _same(each, own)]
+    same = [each for each in rest if own is not None and _is_same(each, own)]
+    rest = [each for each in rest if own is None or not _is_same(each, own)]
     return replace(
         result,
         first=own,
@@ -477,7 +486,7 @@ def put_first(result: LogAnalysis, failure: Failure) -> LogAnalysis:
 
 
 def _shows(match: LogMatch, failure: Failure) -> bool:
-    """Whether a line shows a failure: it has the cause, and is of the rank if the cause is the rank's own."""
+    """Whether a line shows the failure of a record: it has the cause, and is of the rank that the cause is known of."""
     known = failure.diagnosis
     if match.kind in ("hint", "consequence") and (known is None or match.id != known.id):
         return False

@@ -43,7 +43,7 @@ def decide(end: End, before: Sequence[End], limits: Limits) -> Decision:
     wanted = _wanted(end, limits)
     if wanted.action == "stop":
         return wanted
-    if before and not _asked(end, limits) and _repeats(end, before[-1]):
+    if before and not _script_asked(end, limits) and _repeats(end, before[-1]):
         return _stop(f"the same failure ended the attempt before, without progress since: {wanted.reason}")
     if limits.retries < 1:
         return _stop(f"{wanted.reason}; all retries are used")
@@ -72,7 +72,7 @@ def describe(decision: Decision, number: int) -> str:
 
 
 def _wanted(end: End, limits: Limits) -> Decision:
-    """Return the decision as if retries and spares were without end."""
+    """Return the decision as if retries and spares had no end: replace bad nodes, check those that may be."""
     failure = end.failure
     if end.stopped or failure is None:
         return _stop("the run was stopped")
@@ -81,10 +81,10 @@ def _wanted(end: End, limits: Limits) -> Decision:
     if failure.signal is None and failure.exit_code in limits.stop_codes:
         return _stop(f"exit code {failure.exit_code} refuses another attempt (stop_codes)")
     action = failure.action or Action(action="stop", reason="the failure has no diagnosis")
-    if _asked(end, limits):
+    if _script_asked(end, limits):
         action = Action(action="retry", id=action.id, reason=f"exit code {failure.exit_code} requests another attempt")
     bad = {host: reason for host, reason in end.lost.items() if host in end.hosts}
-    at_fault = _host(action.host or "", end.hosts)
+    at_fault = _host_of_name(action.host or "", end.hosts)
     if action.action == "exclude" and at_fault and action.proven:
         bad = {at_fault: action.reason, **bad}
     if bad:  # a node that is lost also makes ranks of the others fail, with any error
@@ -97,11 +97,11 @@ def _wanted(end: End, limits: Limits) -> Decision:
         return _stop(action.reason)
     if action.action == "exclude" and at_fault:  # a rank printed it, and any script can print it
         return Decision(action="check", hosts=(at_fault,), reason=f"the log shows a fault: {action.reason}")
-    if action.action == "retry" and not _asked(end, limits) and _is_unclear(failure) and len(end.hosts) > 1:
-        first = _host(failure.host, end.hosts)
-        suspects = (first,) if first else end.hosts
-        if first and _entry(action).role:  # its rank waited for one of another host
-            suspects = tuple(host for host in end.hosts if host != first)
+    if action.action == "retry" and not _script_asked(end, limits) and _is_unclear(failure) and len(end.hosts) > 1:
+        failed = _host_of_name(failure.host, end.hosts)
+        suspects = (failed,) if failed else end.hosts
+        if failed and _entry(action).role:  # its rank waited for a rank of another host, or lost it
+            suspects = tuple(host for host in end.hosts if host != failed)
         return Decision(action="check", hosts=suspects, reason=action.reason)
     return Decision(action="same", reason=action.reason)
 
@@ -115,7 +115,7 @@ def _entry(action: Action) -> Entry:
     return BY_ID.get(action.id) or Entry(id="", title="", cause="", probe="", fix="", link="")
 
 
-def _asked(end: End, limits: Limits) -> bool:
+def _script_asked(end: End, limits: Limits) -> bool:
     """Whether the script itself requested another attempt."""
     return end.failure is not None and end.failure.signal is None and end.failure.exit_code in limits.retry_codes
 
@@ -126,7 +126,7 @@ def _is_unclear(failure: Failure) -> bool:
 
 
 def _repeats(end: End, last: End) -> bool:
-    """Whether the run failed in the same way at the same place."""
+    """Whether the run failed in the same way as in the attempt before, and made no progress since."""
     if end.progress is not None and (last.progress is None or end.progress > last.progress):
         return False
     if end.failure is None or last.failure is None:
@@ -137,18 +137,18 @@ def _repeats(end: End, last: End) -> bool:
 
 
 def _key(failure: Failure) -> tuple[object, ...]:
-    """Return what two failures have in common that are the same. The fault of a node is another on another node."""
+    """Return what is equal in two failures of the same kind. The same fault on another node is another failure."""
     action = failure.action
     if action is not None and action.action == "exclude":
         return action.id, "" if _entry(action).request else action.host
     return (action.id if action else ""), failure.code, failure.signal, failure.raised, failure.reason != ""
 
 
-def _host(name: str, hosts: Sequence[str]) -> str:
+def _host_of_name(name: str, hosts: Sequence[str]) -> str:
     """Return the host that a log calls by this name; empty: none of these, or one of several."""
     if name in hosts:
         return name
-    plain = {host: host.rpartition("@")[2].partition(":")[0] for host in hosts}
+    plain = {host: host.rpartition("@")[2].partition(":")[0] for host in hosts}  # of user@host:port
     same = [host for host, each in plain.items() if each == name]
     same = same or [host for host, each in plain.items() if _short(each) == _short(name)]
     return same[0] if len(same) == 1 else ""

@@ -15,15 +15,7 @@ from math import inf
 from typing import TypeVar
 
 from ddpkit.diagnosis import tracebacks
-from ddpkit.diagnosis.answer import (
-    LAYERS,
-    MAX_TEXT,
-    Code,
-    LogMatch,
-    advice_in,
-    describe_exception,
-    where_to_look,
-)
+from ddpkit.diagnosis.answer import MAX_TEXT, Code, advice_in, describe_exception, where_to_look
 from ddpkit.diagnosis.catalogue import entry_of_seen, entry_of_signal, known_failures, standing_in_for
 from ddpkit.diagnosis.catalogue.bounded import find
 from ddpkit.diagnosis.catalogue.entry import BRANCHES, OWN, Entry, Instead, needed, with_values
@@ -36,6 +28,7 @@ from ddpkit.diagnosis.line_prefixes import (
     split_prefix,
     visible_line,
 )
+from ddpkit.diagnosis.log_match import LAYERS, LogMatch
 from ddpkit.diagnosis.progress import is_mild, says_it_continues
 from ddpkit.diagnosis.read import Limit
 from ddpkit.diagnosis.readers import LOG_READERS, READERS, STORIES, meaning_of
@@ -114,8 +107,9 @@ class LogReader:
         self._fulfilled: dict[str, bool] = {}  # by the text that an entry needs: whether this log holds it
 
     def read(self) -> list[LogMatch]:
+        """Look at all lines, then make matches of what was found in them."""
         self._find()
-        self._join()
+        self._add_tracebacks_and_entries()
         for failure in self._failures:
             self._add_torchrun_failure(failure)
         self.harmless = {index + 1 for index, match in self._entries if match.entry.kind == "noise"}
@@ -123,8 +117,8 @@ class LogReader:
         known = {index for index, _ in self._entries} | {index for trace in self._tracebacks for index in trace.own}
         known |= self._ignored | {raised.number for trace in self._tracebacks for raised in trace.raised}
         for bare in self._bare:
-            if bare.start not in known and self._condition(bare) not in known:
-                self._add_own(bare, kind="cause" if bare.origin().last else "death")
+            if bare.start not in known and self._assertion_line(bare) not in known:
+                self._add_unknown_exception(bare, kind="cause" if bare.origin().last else "death")
         return sorted(map(self._as_ended_by_srun, self.matches), key=lambda each: each.number)
 
     def _find(self) -> None:
@@ -139,7 +133,7 @@ class LogReader:
                 self.unread = range(stopped, len(self.lines))
 
     def _find_in(self, indices: range) -> int | None:
-        """Returns the index at which the time was over."""
+        """Look for tracebacks and entries in these lines. Returns the index at which the time was over, or None."""
         patterns = known_failures()
         watched = patterns.words | _TRACEBACK_WORDS
         for index in indices:
@@ -164,31 +158,31 @@ class LogReader:
             raised = bool(self._bare) and self._bare[-1].start == index
             shown = visible_line(line)
             found = patterns.matches(shown, self._is_fulfilled)
-            if not found and (text := split_prefix(shown).text) != shown:  # what a program prints first in its line
+            if not found and (text := split_prefix(shown).text) != shown:  # what the program itself printed
                 found = patterns.matches(text, self._is_fulfilled)
             # What is harmless in a warning can be the reason in an exception's own words.
             found.sort(key=lambda each: raised and each.entry.kind == "noise")
-            match = next(iter(found), None)
-            if match:
+            if found:
+                match = found[0]
                 self._counts[match.entry.id] += 1
                 if self._counts[match.entry.id] <= MAX_MATCHES:
                     self._entries.append((index, match))
         return None
 
-    def _add_own(self, trace: Traceback, kind: str = "cause") -> None:
-        """Add an exception that no entry knows by one line: by what is around it, by its whole message, or as it is."""
+    def _add_unknown_exception(self, trace: Traceback, kind: str = "cause") -> None:
+        """Add an exception whose line no entry knows: by lines around it, by its whole message, or as it is."""
         origin = trace.origin()
-        known = self._instead(OWN, origin.number, origin.words, {}, trace)
+        known = self._standing_in(OWN, origin.number, origin.words, {}, trace)
         if known:
             self._add_entry(origin.number, known, trace)
         elif not self._add_wrapped(trace):
             self._add_exception(trace, origin, kind="generic" if _WITHOUT_REASON.search(origin.words) else kind)
 
     def _add_wrapped(self, trace: Traceback) -> bool:
-        """Add the entry for a message that a terminal, a mail or the package rich has broken into several lines."""
+        """Add the entry for a message that a terminal, a mail or rich has broken. Returns whether there is one."""
         index = trace.origin().number
         first = visible_line(self.lines[index])
-        message, ends = split_prefix(first).text.rstrip(), []
+        message, ends = split_prefix(first).text.rstrip(), []  # `ends`: where each line but the last one ends in it
         label = first.removesuffix(message)
         for line in map(visible_line, self.lines[index + 1 : index + MAX_WRAPPED]):
             text = line.removeprefix(label)
@@ -199,7 +193,8 @@ class LogReader:
         found = next(iter(known_failures().matches(message, self._is_fulfilled) if ends else ()), None)
         if found is None or found.entry.kind == "noise":
             return False
-        # The end of a long command, as `died with <Signals.SIGKILL: 9>`, stands in the last of its lines.
+        # A match within one line has been looked for already, but for the end of a long command, which stands in its
+        # last line: `died with <Signals.SIGKILL: 9>`.
         if found.entry.kind != "death" and not any(found.start < end < found.end for end in ends):
             return False
         whole = next((end for end in ends if end >= found.end), len(message))
@@ -207,7 +202,7 @@ class LogReader:
         return True
 
     def _as_ended_by_srun(self, match: LogMatch) -> LogMatch:
-        """Return the death of a task that srun killed as a consequence."""
+        """Return a match, as a consequence where it is the death of a task that srun killed."""
         if match.kind != "death" or not _KILLED_BY_SRUN.search(self.lines[match.number - 1]):
             return match
         return replace(match, kind="consequence", decisive=False) if match.number > self._step_end else match
@@ -225,8 +220,8 @@ class LogReader:
     def _read_tracebacks(self, index: int, line: str, words: Sequence[str]) -> None:
         """Read every form of a traceback that begins at this line."""
         if "traceback" in words and tracebacks.HEADER in line and index not in self._headers:
-            few = len(self._tracebacks) < MAX_MATCHES and self._cut < MAX_CUT
-            trace = tracebacks.read_traceback(self.lines, index, self._claimed) if few else None
+            wanted = len(self._tracebacks) < MAX_MATCHES and self._cut < MAX_CUT
+            trace = tracebacks.read_traceback(self.lines, index, self._claimed) if wanted else None
             self._cut += trace is None
             if trace and not tracebacks.begins_failure(self.lines, index):
                 self._ignored |= {*trace.own, *range(trace.start, trace.end + 1)}
@@ -256,7 +251,7 @@ class LogReader:
         return self._fulfilled[text]
 
     def _is_overcome(self, index: int, match: Match, values: Mapping[str, str]) -> bool:
-        """Whether the log shows that it did no harm: a warning anywhere, a failure below it."""
+        """Whether the log shows that an entry did no harm: of a warning anywhere, of a failure in a line below it."""
         text = with_values(match.entry.overcome_by, values)
         if not text or not self._holds(text, match.entry.origin):
             return False
@@ -276,20 +271,21 @@ class LogReader:
         context = find(match.entry.context, around, match.entry.origin)
         return {name: value for name, value in context.groups.items() if value} if context else {}
 
-    def _join(self) -> None:
-        """Make one match of a traceback and the entry that explains it; of each other entry one of its own."""
+    def _add_tracebacks_and_entries(self) -> None:
+        """Make one match of each traceback and the best entry in it; and one of each entry outside of tracebacks."""
         code = {index for trace in self._tracebacks for index in trace.own}
-        used: set[int] = set()
         code |= {index for index, _ in self._entries if index and tracebacks.is_code(self.lines, index)}
-        code -= {self._condition(trace) for trace in (*self._tracebacks, *self._bare)}
+        code -= {self._assertion_line(trace) for trace in (*self._tracebacks, *self._bare)}
+        # Code that a traceback shows was not printed by a program, except for the condition of an assertion.
         by_line = {index: match for index, match in self._entries if index not in code | self._ignored}
         order = list(by_line)
+        used: set[int] = set()  # lines of entries inside of tracebacks
         for trace in self._tracebacks:
+            own_line = trace.origin().number
             between = order[bisect_left(order, trace.start) : bisect_right(order, trace.end)]
             inside = [index for index in between if index not in used and self._is_same_rank(trace, index)]
             # An entry that only says that something failed is about this exception where it stands in its own line.
-            lines = {trace.origin().number}
-            inside = [index for index in inside if index in lines or by_line[index].entry.kind in _SPEAKING]
+            inside = [index for index in inside if index == own_line or by_line[index].entry.kind in _SPEAKING]
             explained = {name for index in inside for name in by_line[index].entry.explains}
             best = min(
                 inside,
@@ -301,11 +297,10 @@ class LogReader:
                 ),
                 default=None,
             )
-            best = None if best is not None and by_line[best].entry.kind == "noise" else best
             used.update(inside)
-            if best is None:
-                self._add_own(trace)
-            elif best != trace.origin().number or not self._add_wrapped(trace):
+            if best is None or by_line[best].entry.kind == "noise":
+                self._add_unknown_exception(trace)
+            elif best != own_line or not self._add_wrapped(trace):
                 self._add_entry(best, self._replaced(by_line[best], best, trace), trace)
         for index, match in by_line.items():
             if index not in used and match.entry.kind != "noise":
@@ -316,20 +311,23 @@ class LogReader:
         line = visible_line(self.lines[index])
         host = speaker_of_line(self.lines[index]).host
         values = {**({"host": host} if host else {}), **match.values}
-        known = self._instead(match.entry.id, index, line, values, trace)
+        known = self._standing_in(match.entry.id, index, line, values, trace)
         return replace(known, start=match.start, end=match.end) if known else match
 
-    def _instead(self, of: str, index: int, text: str, values: dict[str, str], trace: Traceback | None) -> Match | None:
+    def _standing_in(
+        self, of: str, index: int, text: str, values: dict[str, str], trace: Traceback | None
+    ) -> Match | None:
+        """Return the first entry that can stand in place of one, by its id, and whose rule holds at a line."""
         for entry, rule in replacements(of):
-            found = self._conditions(rule, index, text, values, trace, entry.origin)
+            found = self._values_of_rule(rule, index, text, values, trace, entry.origin)
             if found is not None:
                 return Match(entry=entry, values={**values, **found})
         return None
 
-    def _conditions(
+    def _values_of_rule(
         self, rule: Instead, index: int, text: str, values: dict[str, str], trace: Traceback | None, origin: str
     ) -> dict[str, str] | None:
-        """Return the values that a rule finds; None where it does not hold."""
+        """Return the values that a rule finds in and around a line; None: it does not hold. `origin`: its file."""
         found: dict[str, str] = {}
         for pattern, lines_of in (
             (rule.text, lambda: (text,)),
@@ -376,8 +374,8 @@ class LogReader:
 
     def _is_same_rank(self, trace: Traceback, index: int) -> bool:
         """Whether a line between those of a traceback is of the same rank."""
-        other = split_prefix(visible_line(self.lines[index])).speaker
-        return not other.known or not trace.speaker.known or other == trace.speaker
+        speaker = split_prefix(visible_line(self.lines[index])).speaker
+        return not speaker.known or not trace.speaker.known or speaker == trace.speaker
 
     def _speaker(self, index: int, traced: Speaker | None = None) -> tuple[Speaker, float | None]:
         """Return the speaker of a line and its time. `traced`: the speaker of the traceback around it."""
@@ -397,10 +395,10 @@ class LogReader:
         )
 
     def _add_entry(self, index: int, match: Match, trace: Traceback | None = None, message: str = "") -> None:
-        """Add an entry. `message`: the text of its line with those that it was broken into."""
+        """Add an entry. `message`: the text of its line and of the lines below, where one message was broken."""
         entry, line = match.entry, message or visible_line(self.lines[index])
         speaker, when = self._speaker(index, trace.speaker if trace else None)
-        speaker, values = self._known_of(index, match, trace, speaker)
+        speaker, values = self._speaker_and_values(index, match, trace, speaker)
         event = LogMatch(
             entry=entry,
             kind=entry.kind,
@@ -440,15 +438,15 @@ class LogReader:
         """Whether a line, or the next one, says that the program continues in another way."""
         return any(map(says_it_continues, map(visible_line, self.lines[index : index + 2])))
 
-    def _known_of(
+    def _speaker_and_values(
         self, index: int, match: Match, trace: Traceback | None, speaker: Speaker
     ) -> tuple[Speaker, dict[str, str]]:
-        """Return the rank and host of an entry, and its values, from the line and those around it."""
+        """Return the rank and host that an entry is about, and its values. `speaker`: who printed its line."""
         context = self._context(index, match)
         if speaker.rank is not None:
             context.pop("rank", None)  # another rank can have printed the context
         place = trace.origin().place if trace else None
-        values = {"place": f"{place[0]}:{place[1]}"} if place else {}
+        values = {"place": f"{place.file}:{place.line}"} if place else {}
         values |= {**context, **(_failed_rank(trace, speaker) if trace else {}), **match.values}
         if match.entry.kind == "death" and not speaker.host:
             speaker = replace(speaker, host=values.get("host", ""))
@@ -459,15 +457,15 @@ class LogReader:
         for name, value, words in match.entry.meanings:
             if values.get(name, "") == value:
                 values["reason"] = words
-        # The host of a text is the one it speaks of; the rank that it names is the guilty one.
-        ranks = values.get("rank", "")
+        # A rank and a host that the text names are those that failed, whoever printed it.
+        ranks = values.get("rank", "")  # `3`, or several: `1-3`
         if ranks[:1].isdecimal():
             several = "" if ranks.isdecimal() else ranks
             first = int(re.findall(r"\d+", ranks)[0])
             speaker = replace(speaker, rank=first, host=values.get("host", speaker.host), ranks=several)
         if values.get("local", "").isdecimal() and speaker.rank is None:
             speaker = replace(speaker, local=int(values["local"]))
-        # The line itself decides; else any other line does.
+        # The branches that the line itself shows; else those that any other line does.
         line = self.lines[index]
         origin = match.entry.origin
         shown = [name for name, text in match.entry.branches if find(text, (line,), origin)]
@@ -480,6 +478,7 @@ class LogReader:
         return speaker, {**{name: value for name, value in known.items() if value}, **values}
 
     def _add_exception(self, trace: Traceback, origin: RaisedException, kind: str = "cause") -> None:
+        """Add an exception that no entry knows, with sentences about it."""
         speaker, when = self._speaker(origin.number, trace.speaker)
         code = self._shown_code(trace)
         self.matches.append(
@@ -494,7 +493,7 @@ class LogReader:
                 speaker=speaker,
                 when=trace.when if trace.when is not None else when,
                 summary=describe_exception(trace, speaker.describe(), code, self._message_below(trace)),
-                location=where_to_look(trace, code, above=origin.number > self._first_words),
+                location=where_to_look(trace, code, lines_above=origin.number > self._first_words),
                 traced=bool(trace.own),
                 program=trace.raised[0].program,
             )
@@ -507,20 +506,20 @@ class LogReader:
                 return
             yield index
 
-    def _condition(self, trace: Traceback) -> int | None:
-        """Return the line with the condition of an assertion that has no text of its own."""
+    def _assertion_line(self, trace: Traceback) -> int | None:
+        """Return the index of the line with the condition of an assertion without a text; None for anything else."""
         origin = trace.origin()
         if origin.text or not origin.kind.endswith("AssertionError"):
             return None
         return next((each for each in self._code_lines(origin.number) if self._code(each).startswith("assert ")), None)
 
     def _shown_code(self, trace: Traceback) -> Code:
-        number, asserted = trace.origin().number, self._condition(trace)
+        number, asserted = trace.origin().number, self._assertion_line(trace)
         shown = [text for each in self._code_lines(number) if (text := self._code(each).strip("~^ "))]
         return Code(
             condition=self._code(asserted) if asserted is not None else "",
-            above=shown[0] if shown else "",
-            checked=any(text.startswith(("raise ", "assert ")) for text in shown),
+            last_line=shown[0] if shown else "",
+            by_check=any(text.startswith(("raise ", "assert ")) for text in shown),
         )
 
     def _code(self, index: int) -> str:

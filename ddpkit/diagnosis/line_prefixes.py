@@ -79,35 +79,34 @@ def cut_line(line: str, most: int = MAX_LINE) -> str:
 
 @lru_cache(maxsize=2048)  # the lines around a failure are asked for by several
 def split_prefix(line: str) -> PrefixedLine:
-    """Take all prefixes off the front of a line."""
-    rank = local = task = own = None
+    """Take all prefixes off the front of a line. Of several with the same fact, the first one counts.
+
+    A launcher's label has the rank. Without one, torch's own `[rank3]:` has it, else srun's number of the task, unless
+    a label has a local rank: then a task is a launcher of several ranks.
+    """
+    rank = local = task = by_torch = None
     host = agent = ""
     when = None
-    more = True
-    while more:
-        more = False
-        for label in _forms("before"):
-            match = label.match(line)
-            if not match:
-                continue
-            groups = match.groupdict()
-            rank = int(groups["rank"]) if groups.get("rank") and rank is None else rank
-            task = int(groups["task"]) if groups.get("task") and task is None else task
-            own = int(groups["own"]) if groups.get("own") and own is None else own
-            local = int(groups["local"]) if groups.get("local") and local is None else local
-            host = host or groups.get("host") or ""
-            agent = agent or groups.get("agent") or ""
-            when = _seconds(groups.get("when"), groups.get("glog")) if when is None else when
-            line = line[match.end() :]
-            more = True
-            break
+    while match := next(filter(None, (label.match(line) for label in _forms("before"))), None):
+        groups = match.groupdict()
+        rank = int(groups["rank"]) if groups.get("rank") and rank is None else rank
+        task = int(groups["task"]) if groups.get("task") and task is None else task
+        by_torch = int(groups["own"]) if groups.get("own") and by_torch is None else by_torch
+        local = int(groups["local"]) if groups.get("local") and local is None else local
+        host = host or groups.get("host") or ""
+        agent = agent or groups.get("agent") or ""
+        when = _seconds(groups.get("when"), groups.get("glog")) if when is None else when
+        line = line[match.end() :]
     if rank is None:
-        rank = own if own is not None else task if local is None else None
+        rank = by_torch if by_torch is not None else task if local is None else None
     return PrefixedLine(speaker=Speaker(rank=rank, host=host, local=local, agent=agent), when=when, text=line)
 
 
 def _seconds(stamp: str | None, glog: str | None) -> float | None:
-    """Convert a time stamp to seconds since the year began, with months of 31 days: enough to order lines."""
+    """Convert a time to seconds since the year began, with months of 31 days: enough to order lines.
+
+    `stamp`: `2024-05-01 12:00:00,123`. `glog`: `0501 12:00:00.123`, as torch's C++ prints it. None: neither is known.
+    """
     if stamp and len(stamp) > 13:  # shorter: seconds or milliseconds since 1970
         numbers = re.findall(r"\d+", stamp[5:19])
         fraction = re.match(r".{19}[.,](\d+)", stamp)
@@ -124,7 +123,7 @@ def _seconds(stamp: str | None, glog: str | None) -> float | None:
 
 
 def speaker_of(prefixed: PrefixedLine, raw: str) -> Speaker:
-    """Return the speaker of a line, also from its text."""
+    """Return the speaker of a line: by its prefixes, else by its text. `raw`: the line with its prefixes."""
     speaker = prefixed.speaker
     rank, host = speaker.rank, speaker.host
     if rank is None:
@@ -147,7 +146,7 @@ def speaker_of_line(line: str) -> Speaker:
 
 @lru_cache(maxsize=256)
 def speaker_in_name(path: str) -> Speaker:
-    """Return the speaker that a file's name has: `rank_3.log`, torchrun's `attempt_0/3/stderr.log`."""
+    """Return the speaker that the name of a file shows: `rank_3.log`, torchrun's `attempt_0/3/stderr.log`."""
     for pattern in _forms("rank_in_name"):
         match = pattern.search(path)
         if match:

@@ -69,8 +69,8 @@ class Failure:
     raised: str = ""  # the name of the exception that ended its script; known before its process has ended
     oom: str = ""  # the evidence that the kernel killed it for want of memory, and its source
     kernel: str = ""  # what the kernel of its node says of GPUs and out-of-memory kills, or SLURM of its job
-    awaited: str = ""  # the ranks for which it waited in vain, by a dump of all ranks before they ended
-    dump: str = ""  # the stack of the first of them, as a file; the directory of the dump where there is none
+    awaited: str = ""  # words on the ranks for which it waited in vain, by a dump of all ranks before they ended
+    dump: str = ""  # the file with the stack of the first awaited rank; else the directory of the dump
     early: tuple[int, ...] = ()  # ranks that had ended before, with exit code 0
     diagnosis: Diagnosis | None = None  # None: the output shows no known cause
     action: Action | None = None  # what follows from it; None: in a record of an older ddpkit

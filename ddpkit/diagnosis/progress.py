@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
-from ddpkit.diagnosis.answer import LogMatch
 from ddpkit.diagnosis.catalogue import form
 from ddpkit.diagnosis.line_prefixes import split_prefix, visible_line
+from ddpkit.diagnosis.log_match import LogMatch
 
 MOST_STEPS = 2000  # lines of progress that are looked at for one failure
 BUFFER = 1 << 16  # characters
@@ -128,8 +128,8 @@ class Course:
         """`first`: the index from which failures are asked about. Lines above it are not searched."""
         self.lines = lines
         self._first = max(0, min(first, len(lines) - MOST_STEPS))
-        self._ranks: dict[int, int | None] = {}
-        self._progress: dict[int, bool] = {}
+        self._ranks: dict[int, int | None] = {}  # of lines that were asked about, by their index
+        self._progress: dict[int, bool] = {}  # the same: whether they show progress
 
     @cached_property
     def _steps(self) -> list[int]:
@@ -188,33 +188,30 @@ class Course:
         return self._count([index for index in above if self._is_progress_at(index)], match.speaker.rank)
 
     def goes_on(self, match: LogMatch) -> bool:
-        """Whether lines below a match go on: steps, or lines of a shape that recurs with other numbers.
+        """Whether the rank of a match goes on below it: with steps, or lines of a shape that recurs with other numbers.
 
-        Of an exception that left the program's first frame, the shape has to stand above it, too.
+        Of an exception that ended the program, only lines of a shape that stands above it, too, count.
         """
-        above = self.lines[max(0, match.number - 1 - MOST_STEPS) : match.number - 1]
-        below = range(match.end, min(len(self.lines), match.end + MOST_STEPS))
-        own = [
-            index for index in below if match.speaker.rank is None or self._rank(index) in (None, match.speaker.rank)
-        ]
-        known = Counter(shape_of(line) for line in {*above, *(() if match.top else (self.lines[each] for each in own))})
-        least = 1 if match.top else 2
-        seen, before, count = set(above), {shape_of(line) for line in above}, 0
+        above = set(self.lines[max(0, match.number - 1 - MOST_STEPS) : match.number - 1])
+        rank = match.speaker.rank
+        places = range(match.end, min(len(self.lines), match.end + MOST_STEPS))
+        below = [self.lines[index] for index in places if rank is None or self._rank(index) in (None, rank)]
         # A program that ends with an exception shows its bar once more: one state alone is no progress.
-        stands = len({state for index in own for state in _STATE.findall(self.lines[index])}) == 1
-        for line in (self.lines[index] for index in own):
-            if stands and _STATE.search(line):
-                continue
-            shape = shape_of(line)
-            recurs = (
-                shape is not None
-                and not line[:1].isspace()
-                and known[shape] >= least
-                and line not in seen
-                and (_may_be_progress(line) or (match.top and shape in before and not _NO_SHAPE.search(line)))
-            )
-            count += recurs or (not match.top and is_step(line))
-        return count >= (AS_BEFORE if match.traced or not (match.kind == "cause" or match.doubtful) else 1)
+        one_state = len({state for line in below for state in _STATE.findall(line)}) == 1
+        moving = [line for line in below if not (one_state and _STATE.search(line))]
+        often = Counter(map(shape_of, above if match.ended_program else {*above, *below}))
+        shapes = {shape for shape, number in often.items() if number > 1 or match.ended_program} - {None}
+
+        def recurs(line: str) -> bool:
+            """Whether a line is new, and of a shape that others have."""
+            is_new = line not in above and not line[:1].isspace()
+            return is_new and shape_of(line) in shapes and not _NO_SHAPE.search(line)
+
+        if match.ended_program:
+            count = sum(map(recurs, moving))
+        else:
+            count = sum((recurs(line) and not _ERROR.search(line)) or is_step(line) for line in moving)
+        return count >= (1 if not match.traced and (match.kind == "cause" or match.doubtful) else AS_BEFORE)
 
     def is_completed(self, match: LogMatch) -> bool:
         """Whether the log reports below a match that training ended. For a warning, any good end counts."""

@@ -172,7 +172,7 @@ class Condenser:
 
 
 def condense(blocks: Iterable[bytes]) -> LogText:
-    """Read a stream. A short one is kept as it is."""
+    """Read a log from its blocks. A short one is kept as it is."""
     begin: list[bytes] = []
     size = 0
     rest = iter(blocks)
@@ -189,8 +189,8 @@ def condense(blocks: Iterable[bytes]) -> LogText:
     return condenser.text()
 
 
-def _between(stream: BinaryIO, size: int) -> Iterator[bytes]:
-    """Yield the bytes of a part of a file without its holes: a file of one byte can have a size of terabytes."""
+def _data_blocks(stream: BinaryIO, size: int) -> Iterator[bytes]:
+    """Yield the next `size` bytes of a file without its holes: a file of one byte can have a size of terabytes."""
     begin = stream.tell()
     try:
         file = os.open(f"/proc/self/fd/{stream.fileno()}", os.O_RDONLY | os.O_CLOEXEC)  # with a place of its own
@@ -222,12 +222,13 @@ def read_long(stream: BinaryIO, size: int) -> LogText:
     condenser = Condenser()
     for lines in read_lines(blocks_of(stream, FIRST)):
         condenser.add(lines)
-    # The begin ends in a line, most often: its end is the first of those that are counted.
     stream.seek(FIRST - 1)
-    whole = stream.read(1) == b"\n"
-    between = sum(block.count(b"\n") for block in _between(stream, size - LAST - FIRST))
-    rest = stream.readline(BLOCK)  # of a line; if it is longer, what follows is the same line
-    condenser.skip(between + whole - (not rest.endswith(b"\n")))
+    # Most often the begin ends within a line, which is counted already: then the first line end begins the next one.
+    begins_line = stream.read(1) == b"\n"
+    line_ends = sum(block.count(b"\n") for block in _data_blocks(stream, size - LAST - FIRST))
+    rest = stream.readline(BLOCK)  # of the last line between them
+    continues = not rest.endswith(b"\n")  # a line longer than that is counted with the end
+    condenser.skip(line_ends + begins_line - continues)
     for lines in read_lines(blocks_of(stream)):
         condenser.add(lines)
     return condenser.text()
@@ -257,9 +258,9 @@ def plain_lines(text: str) -> tuple[list[str], list[int]]:
     lines = [cut_line(line.rstrip(" \t"), MAX_PACKED) for line in _as_printed(strip_escapes(text)).split("\n")]
     numbers = list(range(1, len(lines) + 1))
     if "[E" in text or "[W" in text:
-        lines, numbers = _unglued(lines, numbers)
+        lines, numbers = _split_bars(lines, numbers)
     if "NVRM: " in text:
-        lines = _joined(lines)
+        lines = _join_driver_messages(lines)
     return _with_hosts(_as_posted(list(map(cut_line, lines)))), numbers
 
 
@@ -278,8 +279,8 @@ def _as_printed(text: str) -> str:
     return text if text.isascii() else _PAIRED.sub(r'"\1"', text.translate(_TYPOGRAPHY))
 
 
-def _unglued(lines: Sequence[str], numbers: Sequence[int]) -> tuple[list[str], list[int]]:
-    """Separate a bar of progress and the error that follows it in the same line."""
+def _split_bars(lines: Sequence[str], numbers: Sequence[int]) -> tuple[list[str], list[int]]:
+    """Separate a bar of progress from an error of torch's C++ behind it, which has the same line number."""
     marked = ((index, line) for index, line in enumerate(lines) if "[E" in line or "[W" in line)
     bars = {
         index: error.start()
@@ -294,8 +295,8 @@ def _unglued(lines: Sequence[str], numbers: Sequence[int]) -> tuple[list[str], l
     return lines, numbers
 
 
-def _joined(lines: Sequence[str]) -> list[str]:
-    """Append the further lines of a message of NVIDIA's kernel driver to its first line."""
+def _join_driver_messages(lines: Sequence[str]) -> list[str]:
+    """Append the further lines of a message of NVIDIA's kernel driver to its first line, and leave them empty."""
     joined = list(lines)
     first = -1
     for index, line in enumerate(lines):
@@ -329,10 +330,10 @@ def _without_margin(lines: list[str]) -> list[str]:
 def _with_hosts(lines: list[str]) -> list[str]:
     """Turn `node1: text` into `[host/node1] text`, where pdsh put the host before each line."""
     names: Counter[str] = Counter()
-    spoken = 0
+    with_text = 0
     for line in lines:
         if line.strip():
-            spoken += 1
+            with_text += 1
             match = _HOST.match(line)
             if match and not _NO_HOST.match(match["host"]):
                 names[match["host"]] += 1
@@ -340,7 +341,8 @@ def _with_hosts(lines: list[str]) -> list[str]:
     for name, count in names.items():
         shapes[re.sub(r"\d+", "0", name)] += count
     hosts = {name for name in names if shapes[re.sub(r"\d+", "0", name)] > 1 and re.search(r"[\d.-]|^localhost$", name)}
-    if not hosts or sum(names[name] for name in hosts) * 2 < spoken or len(hosts) * 2 > spoken:
+    # They are hosts where they begin at least half of the lines, and each of them two lines on average.
+    if not hosts or sum(names[name] for name in hosts) * 2 < with_text or len(hosts) * 2 > with_text:
         return lines
     return [_labelled(line, hosts) for line in lines]
 

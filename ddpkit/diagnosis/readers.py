@@ -119,7 +119,7 @@ def meaning_of(code: int) -> Values:
 
 
 def tasks_of_hosts(lines: Sequence[str]) -> Values:
-    """Say whether srun reports more tasks than hosts, and each of these hosts had a port in use."""
+    """Return the number of tasks where srun reports more than hosts, and each of several hosts had a port in use."""
     ends = [end for line in lines if (end := _TASK_ENDS.search(line))]
     hosts = len({end["host"] for end in ends})
     tasks = 1 + max((int(task) for end in ends for task in re.findall(r"\d+", end["tasks"])), default=0)
@@ -137,19 +137,8 @@ READERS: Mapping[str, Callable[[Values, Sequence[str], int], Values]] = {
     "memory-of-others": lambda values, lines, index: _words("reason", memory_of_others(lines[index])),
 }
 # These read a whole log.
-LOG_READERS: Mapping[str, Callable[[Sequence[str]], Values]] = {
-    "tasks-of-hosts": tasks_of_hosts,
-}
+LOG_READERS: Mapping[str, Callable[[Sequence[str]], Values]] = {"tasks-of-hosts": tasks_of_hosts}
 # These read the whole run, after its first failure is found.
 STORIES = frozenset(
-    (
-        "agents-wait",
-        "different-calls",
-        "missing-ranks",
-        "other-work",
-        "twice",
-        "shared-gpu",
-        "slow-names",
-        "versions",
-    )
+    ("agents-wait", "different-calls", "missing-ranks", "other-work", "twice", "shared-gpu", "slow-names", "versions")
 )

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from typing import NamedTuple
 
 from ddpkit.diagnosis import progress
-from ddpkit.diagnosis.answer import LogMatch
 from ddpkit.diagnosis.catalogue.entry import BRANCHES, Instead
 from ddpkit.diagnosis.collectives import (
     absent_ranks,
@@ -22,6 +22,7 @@ from ddpkit.diagnosis.collectives import (
     passed_before,
 )
 from ddpkit.diagnosis.line_prefixes import Speaker, speaker_of_line, split_prefix, visible_line
+from ddpkit.diagnosis.log_match import LogMatch
 from ddpkit.diagnosis.progress import RANKS, Course
 
 _WAITS = re.compile(r"Waiting in store based barrier .*world_size=(?P<wanted>\d+), \w+=(?P<joined>\d+),")
@@ -33,15 +34,23 @@ _JOB_ENDS = re.compile(r"^(?:srun|slurmstepd(?:-\S+)?|scancel): |\bCANCELLED AT\
 _MEMBER = re.compile(r"\bGLOBAL_RANK: (?P<rank>\d+), MEMBER: \d+/(?P<wanted>\d+)")
 
 
-def missing_members(logs: Iterable[Sequence[str]]) -> tuple[int, str, dict[str, str]] | None:
-    """Return the index of the last line of a member, the id and the values of an entry; None if no member is missing.
+class Missing(NamedTuple):
+    """The end of logs in which ranks wait for others that never came."""
 
-    The log of a node has only members of that node. If it continues after them, the others joined.
+    at: int  # the index of the last line, in the last log
+    story: str  # by which a rule of the catalogue knows it, in `reads`
+    values: dict[str, str]  # of that rule's entry
+
+
+def missing_members(logs: Iterable[Sequence[str]]) -> Missing | None:
+    """Return what logs show that end while members of a group are missing; None if none is.
+
+    The log of a node has only members of that node. If it continues after its members, all others joined.
     """
     logs = list(logs)
-    waiting = _waiting(logs[0]) if len(logs) == 1 else None
-    if waiting is not None:
-        return waiting
+    at_store = _waits_at_store(logs[0]) if len(logs) == 1 else None
+    if at_store is not None:
+        return at_store
     seen: Counter[int] = Counter()
     wanted = last = 0
     for lines in logs:
@@ -55,20 +64,21 @@ def missing_members(logs: Iterable[Sequence[str]]) -> tuple[int, str, dict[str, 
     if not missing:
         return None
     if min(seen.values()) > 1:
-        return last, "twice", {"late": list_ranks(sorted(seen)), "number": str(wanted)}
-    return last, "missing-ranks", {"joined": str(len(seen)), "wanted": str(wanted), "late": list_ranks(missing)}
+        return Missing(last, "twice", {"late": list_ranks(sorted(seen)), "number": str(wanted)})
+    values = {"joined": str(len(seen)), "wanted": str(wanted), "late": list_ranks(missing)}
+    return Missing(last, "missing-ranks", values)
 
 
-def _waiting(lines: Sequence[str]) -> tuple[int, str, dict[str, str]] | None:
-    """Return the same where a log ends while a rank waits for others at the store."""
+def _waits_at_store(lines: Sequence[str]) -> Missing | None:
+    """Return what a log shows that ends while a rank, or torchrun's agent, waits for others at the store."""
     last = next((index for index in range(len(lines) - 1, -1, -1) if lines[index].strip()), 0)
     if lines and _AGENT_WAITS.search(lines[last].strip()):
         nodes = [int(match["nodes"]) for line in lines if (match := _LEAST_NODES.search(line))]
-        return (last, "agents-wait", {}) if nodes and max(nodes) > 1 else None
+        return Missing(last, "agents-wait", {}) if nodes and max(nodes) > 1 else None
     match = _WAITS.search(lines[last]) if lines else None
     if match is None or int(match["joined"]) >= int(match["wanted"]):
         return None
-    return last, "missing-ranks", match.groupdict()
+    return Missing(last, "missing-ranks", match.groupdict())
 
 
 _VERSION = re.compile(r"\b[NR]CCL version ?:? (\d+\.\d+\.\d+)")
@@ -99,8 +109,8 @@ MOST_LINES = 20_000  # about communicators, of one log
 
 
 def shared_gpu(lines: Sequence[str]) -> tuple[int, dict[str, str]] | None:
-    """Return the line of a rank whose GPU another process of its group has, and values of an entry."""
-    seen: dict[tuple[str, str, str, str], tuple[str, str]] = {}
+    """Return the index of the line of a rank whose GPU another process of its group has, and values of an entry."""
+    seen: dict[tuple[str, str, str, str], tuple[str, str]] = {}  # rank and process, by the GPU and the group
     for index in [index for index, line in enumerate(lines) if " busId " in line][:MOST_LINES]:
         line = _COMMUNICATOR.search(lines[index])
         if line is None:
@@ -157,14 +167,21 @@ class Log:
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """What the story shows for a rule: values of its entry, and a line of its own where the first failure has none."""
+    """What the story shows for a rule: values of its entry, and the line that shows it."""
 
     values: Mapping[str, str]
-    kind: str = ""
+    kind: str = ""  # empty: the one of the entry
     speaker: Speaker | None = None
     file: str = ""
-    index: int | None = None
+    index: int | None = None  # None: the line of the first failure
     warned: bool = False
+
+
+class _Spoken(NamedTuple):
+    """What a rank printed near the end of its log."""
+
+    host: str  # empty: no line has it
+    last_line: str
 
 
 class Story:
@@ -184,7 +201,6 @@ class Story:
         self._same = [each for each in (first, *alike) if each is not None]
         self._consequences = consequences
         self._hints = hints
-        self._last: dict[int, str] = {}  # the last line of each rank
 
     # ---- who waited for whom
 
@@ -195,27 +211,27 @@ class Story:
         return {each.speaker.rank for each in (*self._same, *others)} | busy_ranks(self._lines)
 
     @cached_property
-    def _speaking(self) -> dict[int, str]:
-        """The ranks that print near the end, each with its host, empty where no line has it."""
-        hosts: dict[int, str] = {}
+    def _speaking(self) -> dict[int, _Spoken]:
+        """What each rank that prints near the end has printed."""
+        spoken: dict[int, _Spoken] = {}
         for lines in self._lines:
             for line in lines[-SPOKEN_LINES:]:
                 if line.strip():
                     speaker = split_prefix(visible_line(line)).speaker
                     ranks = [speaker.rank] if speaker.rank is not None else [int(each) for each in RANKS.findall(line)]
                     for rank in ranks:
-                        hosts[rank] = hosts.get(rank) or speaker.host
-                        self._last[rank] = line
-        return hosts
+                        known = spoken[rank].host if rank in spoken else ""
+                        spoken[rank] = _Spoken(known or speaker.host, line)
+        return spoken
 
     @cached_property
     def silent_ranks(self) -> list[int]:
         """The ranks that print, and do not report that they waited.
 
-        One whose last line is of torch's own threads reacts to the others: its report can be missing.
+        A rank whose last line is of torch's own threads reacts to other ranks: its report can be missing.
         """
         silent = set(self._speaking) - self._waited
-        return sorted(rank for rank in silent if not _ERROR_LINE.search(self._last.get(rank, "")))
+        return sorted(rank for rank in silent if not _ERROR_LINE.search(self._speaking[rank].last_line))
 
     def name_awaited(self, first: LogMatch) -> LogMatch:
         """Return a timeout with the ranks that others waited for, as far as the logs show them."""
@@ -223,26 +239,34 @@ class Story:
         if late and first.speaker.rank is not None:
             host = next((each.speaker.host for each in self._consequences if each.speaker.rank == late[0]), "")
             several = ", ".join(map(str, late)) if len(late) > 1 else ""
-            speaker = Speaker(rank=late[0], host=host or self._speaking.get(late[0], ""), ranks=several)
+            if not host and late[0] in self._speaking:
+                host = self._speaking[late[0]].host
+            speaker = Speaker(rank=late[0], host=host, ranks=several)
             first = replace(first, speaker=speaker, reporter=first.speaker)
         return replace(first, values={**first.values, **values})
 
     def _late_ranks(self) -> tuple[list[int], dict[str, str]]:
-        """Return the ranks that others waited for, where that is certain, and what the log shows as values."""
+        """Return the ranks that others waited for, none where that is a guess, and values of the timeout's entry.
+
+        The signs in the order of their certainty: a rank that is idle by the watchdog's numbers, a rank that a barrier
+        names, the one rank that is silent, and the one without a line.
+        """
         idle = idle_ranks(self._same, self._lines)
-        # Of ranks that are known, no advice for other reasons.
-        certain = {"guilty": name_ranks(idle), "passed": "", BRANCHES: "known"} if idle else {}
+        # Where these ranks are known, the entry has no advice for other reasons.
+        of_idle = {"guilty": name_ranks(idle), "passed": "", BRANCHES: "known"} if idle else {}
         if len(idle) > 1:
-            return idle, {"absent": f"{name_ranks(idle)} never called it", **certain}
+            return idle, {"absent": f"{name_ranks(idle)} never called it", **of_idle}
         named = self._same[0].values.get("late", "")  # by a barrier
         if named.isdecimal() and int(named) not in self._waited:
             return [int(named)], {}
         late = idle or (self.silent_ranks if len(self.silent_ranks) == 1 and self._shows_end else [])
-        if late or self.silent_ranks:
-            return late, {**passed_before(self._same), **({"late": str(late[0]), **certain} if late else {})}
+        if late:
+            return late, {**passed_before(self._same), "late": str(late[0]), **of_idle}
+        if self.silent_ranks:
+            return [], passed_before(self._same)
         known = {rank for rank in self._waited if rank is not None}
-        absent, alone = absent_ranks(self._same, known)
-        if alone and len(absent) == 1 and len(known) > 1:
+        absent, number_is_known = absent_ranks(self._same, known)
+        if number_is_known and len(absent) == 1 and len(known) > 1:
             return absent, {"late": str(absent[0])}
         if absent and len(absent) <= max(1, len(known)):
             return [], {"absent": f"no line of {name_ranks(absent)} is in this log"}
@@ -250,7 +274,7 @@ class Story:
 
     @property
     def _shows_end(self) -> bool:
-        """Whether a launcher reports ends of ranks: else a rank that is silent may still print that it waited."""
+        """Whether a launcher reports ends of ranks. Before that, a silent rank may still print that it waited."""
         return any(each.decisive or each.scope == "launcher" for each in (*self._same, *self._consequences))
 
     @property
@@ -262,7 +286,7 @@ class Story:
     # ---- what stands in place of the first failure
 
     def read(self, rule: Instead) -> Found | None:
-        """Return what the logs show for a rule, by the name of what it reads; None where it does not hold."""
+        """Return what the logs show for a rule: `reads` names what to look for. None: the rule does not hold."""
         if rule.text and self._first is not None and not re.search(rule.text, self._first.text):
             return None
         reader = {
@@ -282,18 +306,18 @@ class Story:
         return Found(values=calls, kind="" if "group" in calls else "generic", speaker=speaker)
 
     def _other_work(self) -> Found | None:
-        """Find the last line before a timeout that reports other work of a rank."""
+        """Find the last line before a timeout that reports other work of a rank, such as a download."""
         assert self._first is not None
         log = self.logs[self._first.file]
-        matched = (*self._same, *self._consequences, *self._hints)
-        own = {each.number for each in matched if each.file == self._first.file}
+        matches = (*self._same, *self._consequences, *self._hints)
+        matched = {each.number for each in matches if each.file == self._first.file}
         timeout = progress.timeout_of(self._first.text)
-        seen = 0
+        looked_at = 0
         for number in range(self._first.number - 1, 0, -1):
             line = visible_line(log.lines[number - 1])
-            if number in own or not line.strip():
+            if number in matched or not line.strip():
                 continue
-            seen += 1
+            looked_at += 1
             if progress.is_slow_work(line) or progress.is_as_old_as(line, timeout):
                 prefixed = split_prefix(line)
                 busy = prefixed.speaker.rank
@@ -301,7 +325,7 @@ class Story:
                 if busy is None:
                     return Found(values={"work": work})
                 return Found(values={"work": work, "busy": str(busy)}, speaker=prefixed.speaker)
-            if seen > WORK_LINES or progress.is_step(line):
+            if looked_at > WORK_LINES or progress.is_step(line):
                 return None
         return None
 
@@ -319,16 +343,16 @@ class Story:
         versions = differing_versions(self._lines)
         return Found(values={"versions": versions}) if versions else None
 
-    def _missing(self, name: str) -> Found | None:
-        """Find ranks that never came, where the logs end while others wait for them."""
-        end = self._first
-        lines = [each if end is None else each[: end.number - 1] for each in self._lines]
-        missing = missing_members(lines) if end is None or len(lines) == 1 else None
-        if missing is None or missing[1] != name:
+    def _missing(self, story: str) -> Found | None:
+        """Find ranks that never came: the logs end, or the first failure comes, while others wait for them."""
+        first = self._first
+        lines = [each if first is None else each[: first.number - 1] for each in self._lines]
+        missing = missing_members(lines) if first is None or len(lines) == 1 else None
+        if missing is None or missing.story != story:
             return None
-        # The log may have been read while the others were still starting.
-        kind = "generic" if end else "hint"
-        return Found(values=missing[2], kind=kind, file=list(self.logs)[-1], index=missing[0], warned=True)
+        # Without a failure, the log may have been read while the others were still starting.
+        kind = "generic" if first else "hint"
+        return Found(values=missing.values, kind=kind, file=list(self.logs)[-1], index=missing.at, warned=True)
 
     def _slow_names(self) -> Found | None:
         slow = slow_look_ups(self._lines)

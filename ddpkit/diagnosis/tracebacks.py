@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ddpkit.diagnosis.catalogue import form
 from ddpkit.diagnosis.line_prefixes import Speaker, speaker_of, split_prefix, visible_line
@@ -76,21 +77,29 @@ MAX_CUT_LINES = 200  # lines above an exception without a header that are search
 MAX_MESSAGE_LINES = 12  # lines of an exception's message that are looked at
 
 
+class Frame(NamedTuple):
+    """A frame of a traceback."""
+
+    file: str
+    line: int
+    function: str  # empty: a syntax error has none
+
+
 @dataclass(frozen=True, kw_only=True)
 class RaisedException:
     """One exception."""
 
-    kind: str
+    kind: str  # its class, as Python prints it
     text: str
     number: int  # index of its line
-    place: tuple[str, int, str] | None  # file, line, function: the last that is not a library's
-    last: tuple[str, int, str] | None  # where it was raised
+    place: Frame | None  # the last frame that is not a library's
+    last: Frame | None  # where it was raised
     program: str = ""  # the file of its first frame, where that is the program's: nothing around it can have caught it
 
     @property
     def package(self) -> str:
         """The package whose code raised it; empty if that is the script's, or Python's own."""
-        match = _PACKAGE.search(self.last[0]) if self.last and self.last != self.place else None
+        match = _PACKAGE.search(self.last.file) if self.last and self.last != self.place else None
         return (match["package"] or match["name"]) if match else ""
 
     @property
@@ -103,13 +112,13 @@ class Traceback:
     """A traceback with all the exceptions that are chained in it."""
 
     start: int  # index of its first line
-    end: int
+    end: int  # index of the last line of its last exception's message
     speaker: Speaker
     when: float | None
     raised: list[RaisedException] = field(default_factory=list)
     links: list[str] = field(default_factory=list)  # what stands between them: direct, during, nested
-    own: set[int] = field(default_factory=set)  # lines of code in it, which are no message
-    headers: set[int] = field(default_factory=set)
+    own: set[int] = field(default_factory=set)  # lines of frames and code in it, which are no message
+    headers: set[int] = field(default_factory=set)  # lines that begin the tracebacks chained in it
     failed: set[int] = field(default_factory=set)  # ranks that the text names, where another rank can print it
 
     def origin(self) -> RaisedException:
@@ -117,16 +126,15 @@ class Traceback:
 
         A name that is missing then is one that the first exception left unset, and that is why an import failed.
         """
-        at = 0
-        for place, link in enumerate(self.links):
-            later = self.raised[min(place + 1, len(self.raised) - 1)]
-            if link in ("during", "nested") and not (link == "during" and _hides(later)):
-                at = place + 1
-        at = min(at, len(self.raised) - 1)
-        return self.raised[at]
+        chosen = self.raised[0]
+        for number, link in enumerate(self.links, 1):
+            later = self.raised[min(number, len(self.raised) - 1)]  # the log can end before the later one
+            if link == "nested" or (link == "during" and not _follows_from_earlier(later)):
+                chosen = later
+        return chosen
 
 
-def _hides(later: RaisedException) -> bool:
+def _follows_from_earlier(later: RaisedException) -> bool:
     """Whether an exception, raised while another one was handled, has that one as its only reason."""
     return later.kind in _OF_CLEANUP or later.text.startswith("Failed to import ")
 
@@ -152,32 +160,32 @@ def read_traceback(lines: Sequence[str], start: int, claimed: AbstractSet[int] =
 
     `claimed`: exceptions of other tracebacks, where those of several ranks stand through each other without labels.
     """
-    text_of, speaker, when = _stream(lines, start)
+    text_of, speaker, when = _same_speaker(lines, start)
     trace = Traceback(start=start, end=start, speaker=speaker, when=when)
-    frames: list[tuple[str, int, str]] = []
-    others = taken = headers = 0
+    frames: list[Frame] = []  # of the exception that comes next
+    own = foreign = headers = 0  # lines of this rank, lines of other ranks, headers without an exception yet
     adjacent = False  # the line before was one of this traceback
     trace.failed.update(map(int, _OF_RANK.findall(lines[start])))
     index = start + 1
-    while index < len(lines) and taken < MAX_LINES and others < MAX_FOREIGN_LINES and headers < MAX_HEADERS:
+    while index < len(lines) and own < MAX_LINES and foreign < MAX_FOREIGN_LINES and headers < MAX_HEADERS:
         text = text_of(index)
         if text is None:
-            others += 1
+            foreign += 1
             index += 1
             continue
-        taken += 1
-        frame = _FRAME.match(text)
+        own += 1
+        frame = _frame(text)
         if frame:
-            frames.append((frame["file"], int(frame["line"]), frame["where"] or ""))
+            frames.append(frame)
             trace.own.add(index)
             adjacent = True
-        elif HEADER in text:
+        elif HEADER in text:  # before an exception it begins the traceback of another rank, without a label
             headers += not trace.raised
             if trace.raised or "Original" in text:
                 trace.headers.add(index)
                 frames = []
             adjacent = True
-        elif text[:1] in (" ", "\t") or not text.strip(" ^~"):
+        elif text[:1] in (" ", "\t") or not text.strip(" ^~"):  # code, or marks below it
             if adjacent:
                 trace.own.add(index)
         else:
@@ -185,27 +193,27 @@ def read_traceback(lines: Sequence[str], start: int, claimed: AbstractSet[int] =
             if error:
                 trace.raised.append(_raised(error, index, frames))
                 frames = []
-                link, index = _after(text_of, index, trace)
+                link, index = _read_message(text_of, index, trace)
                 if not link:
                     return trace
                 trace.links.append(link)
-                others, adjacent = 0, False
+                foreign, adjacent = 0, False
                 continue
             adjacent = False
         index += 1
     return trace if trace.raised else None
 
 
-def _stream(lines: Sequence[str], start: int) -> tuple[Callable[[int], str | None], Speaker, float | None]:
-    """Return a function from an index to the text of the same rank's line, or None; the rank; and its time."""
+def _same_speaker(lines: Sequence[str], start: int) -> tuple[Callable[[int], str | None], Speaker, float | None]:
+    """Return a function from an index to the text of that line, None if another rank's; the speaker; its time."""
     line = visible_line(lines[start])
     prefixed = split_prefix(line)
     before = line[: line.find(HEADER)] if HEADER in line else ""
     speaker, when = prefixed.speaker, prefixed.when
     below = visible_line(lines[start + 1]) if start + 1 < len(lines) else "  "
-    exact = before and below.startswith(before) and below[len(before) :][:1] in (" ", "\t")
-    fixed = before.strip() and prefixed.text.startswith(HEADER) and not _CLOCK.search(before)
-    if fixed or exact:
+    repeated_below = before and below.startswith(before) and below[len(before) :][:1] in (" ", "\t")
+    known_label = before.strip() and prefixed.text.startswith(HEADER) and not _CLOCK.search(before)
+    if known_label or repeated_below:
         return lambda index: _cut(visible_line(lines[index]), before), speaker, None
     if below[:2] == "  ":  # a logger's prefix stands before the first line only
         return lambda index: visible_line(lines[index]), speaker, when
@@ -220,6 +228,7 @@ def _stream(lines: Sequence[str], start: int) -> tuple[Callable[[int], str | Non
 
 
 def _cut(line: str, prefix: str) -> str | None:
+    """Return a line without its prefix; None where it has another one."""
     if line.startswith(prefix):
         return line[len(prefix) :]
     return "" if line == prefix.rstrip() else None
@@ -238,21 +247,26 @@ def _is_mixed(error: re.Match[str]) -> bool:
     return _FRAME.match(error["text"] or "") is not None
 
 
-def _raised(error: re.Match[str], index: int, frames: list[tuple[str, int, str]]) -> RaisedException:
-    own = [frame for frame in frames if not _LIBRARY.search(frame[0])]
-    packaged = [frame for frame in frames if _PACKAGE.search(frame[0])]  # above those of Python's own library
+def _frame(text: str) -> Frame | None:
+    frame = _FRAME.match(text)
+    return Frame(frame["file"], int(frame["line"]), frame["where"] or "") if frame else None
+
+
+def _raised(error: re.Match[str], index: int, frames: list[Frame]) -> RaisedException:
+    own = [frame for frame in frames if not _LIBRARY.search(frame.file)]
+    packaged = [frame for frame in frames if _PACKAGE.search(frame.file)]  # above those of Python's own library
     return RaisedException(
         kind=error["kind"] + (f"({error['inner']})" if error["inner"] else ""),
         text=error["text"] or "",
         number=index,
         place=own[-1] if own else None,
         last=(packaged or frames)[-1] if frames else None,
-        program=frames[0][0] if frames and frames[0][2] in _FIRST_FUNCTIONS else "",
+        program=frames[0].file if frames and frames[0].function in _FIRST_FUNCTIONS else "",
     )
 
 
-def _after(text_of: Callable[[int], str | None], index: int, trace: Traceback) -> tuple[str, int]:
-    """Read on behind an exception, over its message. Returns the link to another exception, and where to go on."""
+def _read_message(text_of: Callable[[int], str | None], index: int, trace: Traceback) -> tuple[str, int]:
+    """Read the message of an exception. Returns the link to the next exception, or '', and where to go on."""
     trace.end = index
     blanks = message_lines = 0
     has_message = ":" in (text_of(index) or "")
@@ -292,10 +306,10 @@ def _after(text_of: Callable[[int], str | None], index: int, trace: Traceback) -
 
 
 def read_bare_exception(lines: Sequence[str], index: int) -> Traceback | None:
-    """Read the line of an exception whose traceback is not in the log."""
+    """Read the line of an exception whose traceback is not in the log; None where the line has none."""
     prefixed = split_prefix(visible_line(lines[index]))
     error = _ERROR.match(_QUOTED.sub("", prefixed.text).strip("`*\u2502 \t"))
-    if error is None or not _is_of_python(error, indented=prefixed.text[:1].isspace()):
+    if error is None or not _is_exception(error, indented=prefixed.text[:1].isspace()):
         return None
     below_code = index > 0 and is_code(lines, index - 1)
     if not (below_code or _has_words(error) or (_is_usual(error) and _is_last(lines, index))):
@@ -321,7 +335,7 @@ def _is_last(lines: Sequence[str], index: int) -> bool:
     return not below and len(lines) - index <= FEW_LINES + 1
 
 
-def _is_of_python(error: re.Match[str], *, indented: bool) -> bool:
+def _is_exception(error: re.Match[str], *, indented: bool) -> bool:
     """Whether a line names a class of exceptions, and is no line of MPI: `  Error: Function not implemented (38)`."""
     if error["kind"] == "Error" and (indented or _ERRNO.search(error["text"] or "")):
         return False
@@ -329,15 +343,15 @@ def _is_of_python(error: re.Match[str], *, indented: bool) -> bool:
     return (known or _is_usual(error)) and not _is_mixed(error)
 
 
-def _frames_above(lines: Sequence[str], index: int) -> list[tuple[str, int, str]]:
+def _frames_above(lines: Sequence[str], index: int) -> list[Frame]:
     """Return the frames just above an exception, where the header of its traceback is not in the log."""
     speaker = split_prefix(visible_line(lines[index])).speaker
-    frames: list[tuple[str, int, str]] = []
+    frames: list[Frame] = []
     for above in range(index - 1, max(-1, index - MAX_CUT_LINES), -1):
         prefixed = split_prefix(visible_line(lines[above]))
-        frame = _FRAME.match(prefixed.text)
+        frame = _frame(prefixed.text)
         if frame:
-            frames.insert(0, (frame["file"], int(frame["line"]), frame["where"] or ""))
+            frames.insert(0, frame)
         elif prefixed.speaker != speaker or prefixed.text[:1] not in (" ", "\t"):
             break
     return frames
@@ -357,7 +371,7 @@ ROOT = "Root Cause"  # `Root Cause (first observed failure):`, and `Root Cause:`
 
 
 def read_torchrun_table(lines: Sequence[str], start: int) -> TorchrunFailure | None:
-    """Read the block below `Root Cause`, at `lines[start]`."""
+    """Read the block below `Root Cause`, at `lines[start]`; None where it has no exit code."""
     fields: dict[str, str] = {}
     for index in range(start + 1, min(start + 12, len(lines))):
         entry = _FIELD.search(split_prefix(visible_line(lines[index])).text)

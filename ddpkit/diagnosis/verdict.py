@@ -19,7 +19,7 @@ from ddpkit.files import read_tail
 from ddpkit.text import LONGEST, one_line
 
 if TYPE_CHECKING:
-    from ddpkit.diagnosis.answer import LogMatch
+    from ddpkit.diagnosis.log_match import LogMatch
     from ddpkit.diagnosis.read import Limit
 
 SECONDS = 3.0  # of the processor, for one failure
@@ -48,12 +48,12 @@ def diagnose(
     ended: Callable[[], bool] | None = None,
     read_end: Callable[[Path, int], bytes] = read_tail,
 ) -> Failure:
-    """Add the cause of a failure, and the action after it: from its own output, then from that of all (`all_log`).
+    """Return a failure with its cause, and the action after it.
 
-    `read_end` reads the end of that: it need not be a file.
+    The cause is looked for in the failed rank's own output, then in that of all ranks (`all_log`). `read_end` reads the
+    end of a log, which need not be a file. `ended`: whether to stop looking, for example after a signal.
 
     `diagnosis` is None where the cause is not known. An exception of the script's own is a cause; a guess is none.
-    `ended`: whether to stop looking for it, for example after a signal.
     """
     from ddpkit.diagnosis.action import decide_failure, decide_match
     from ddpkit.diagnosis.catalogue import BY_ID
@@ -88,11 +88,10 @@ def diagnose(
 def _name_awaited(failure: Failure, entry_id: str) -> Diagnosis | None:
     """Return who the others waited for, where the launcher has seen it."""
     if failure.awaited:
-        longer = "it is only slow, pass a longer timeout to init_process_group"
-        fix = f"if {longer}"
-        if failure.dump:
-            command = "less" if failure.dump.endswith(".txt") else "ls"
-            fix = f"read where it is: {command} {shlex.quote(failure.dump)}. If {longer}"
+        slow = "it is only slow, pass a longer timeout to init_process_group"
+        command = "less" if failure.dump.endswith(".txt") else "ls"
+        read = f"read where it is: {command} {shlex.quote(failure.dump)}"
+        fix = f"{read}. If {slow}" if failure.dump else f"if {slow}"
         return Diagnosis(cause=failure.awaited, fix=fix, id=entry_id)
     if not failure.early:
         return None
@@ -131,7 +130,10 @@ def _is_silent(failure: Failure) -> bool:
 
 
 def _find_cause(failure: Failure, everything: _OtherLog, limit: Limit) -> tuple[LogMatch | None, Diagnosis | None]:
-    """Return the deciding match, and what it explains; a match alone only shows that the cause is not known."""
+    """Return the match that decides on the action, and the diagnosis.
+
+    A match without a diagnosis is a consequence of a cause that is not known; neither: nothing is known.
+    """
     from ddpkit.diagnosis.decide import analyze_log
 
     own = Path(failure.log).name if failure.log else "its output"
@@ -213,8 +215,14 @@ class _OtherLog(NamedTuple):
         return _end(self.path, self.read_end)
 
 
+def split_exit(failure: Failure) -> tuple[str, str]:
+    """Return the exit of a failure, and its usual meaning; empty where it has none. A reason is one whole."""
+    end, _, meaning = (failure.reason, "", "") if failure.reason else describe_exit(failure).partition(": ")
+    return end, meaning
+
+
 def describe_exit(failure: Failure) -> str:
-    """Return `exit code 7`, or `killed by signal 9 (SIGKILL)`, with the usual meaning."""
+    """Return `exit code 7`, or `killed by signal 9 (SIGKILL)`, with the usual meaning behind a colon."""
     if failure.reason:
         return failure.reason
     if failure.signal is not None:
@@ -247,11 +255,12 @@ def describe(failure: Failure, diagnosis: Diagnosis | None = None) -> tuple[str,
         return one_line(f"{failure.what} {failure.reason}"), []
     verb = "ended" if failure.code == AGAIN else "failed"
     when = f", after {failure.seconds:.1f} s" if failure.at else ""
-    end, colon, cause = describe_exit(failure).partition(": " if not failure.reason else "\0")
+    end, usual_cause = split_exit(failure)
+    facts = [("exit", end)]
     if diagnosis:
-        # The usual cause of a code or a signal is of no use beside the real one.
-        colon, cause = ": ", f"{f'{diagnosis.whose}: ' if diagnosis.whose else ''}{diagnosis.cause}"
-    facts = [("exit", end), *([("cause", cause)] if colon else [])]
+        facts.append(("cause", f"{f'{diagnosis.whose}: ' if diagnosis.whose else ''}{diagnosis.cause}"))
+    elif usual_cause:
+        facts.append(("cause", usual_cause))
     next_step = hint(failure, diagnosis) if _has_hint(failure, diagnosis) else ""
     if failure.log and not (next_step and _as_path(failure.log) in next_step):
         facts.append(("log", failure.log))

@@ -208,11 +208,11 @@ def find_missing_ranks(reports: dict[int, RankReport], world: int, seconds: floa
 def compare_reports(reports: list[RankReport]) -> list[RankProblem]:
     """Return problems that would make NCCL fail, and differences between ranks."""
     problems: list[RankProblem] = []
-    users: dict[str, RankReport] = {}
+    users: dict[str, RankReport] = {}  # the first rank that uses a GPU, by the GPU's identity
     first = reports[0]
     with_gpu = next((one for one in reports if one.devices), None)
 
-    def add(problem: str, fix: str, check: str = "gpu-map", **facts: int) -> None:
+    def add(one: RankReport, problem: str, fix: str, check: str = "gpu-map", **facts: int) -> None:
         problems.append(RankProblem(one.rank, one.host, problem, fix, check, facts=facts))
 
     for one in reports:
@@ -221,21 +221,22 @@ def compare_reports(reports: list[RankReport]) -> list[RankProblem]:
             cause = "the world size is not nodes times ranks; code that divides by it is wrong"
             problems.append(RankProblem(one.rank, one.host, text, "same-number", "ranks", "warn", cause))
         if one.devices and not one.nccl:
-            add(f"torch {one.torch} has no NCCL, and the node has GPUs", "torch-with-cuda", check="nccl")
+            add(one, f"torch {one.torch} has no NCCL, and the node has GPUs", "torch-with-cuda", check="nccl")
         if one.torch != first.torch:
             text = f"has torch {one.torch}, rank {first.rank} on {first.host} has {first.torch}"
-            add(text, "same-torch", check="ranks")
+            add(one, text, "same-torch", check="ranks")
         if one.nccl_version != first.nccl_version and one.devices:
             text = f"loads NCCL {one.nccl_version}, rank {first.rank} on {first.host} loads {first.nccl_version}"
-            add(text, "same-nccl", check="nccl")
+            add(one, text, "same-nccl", check="nccl")
         if one.identity is None and one.devices:
             text = f"local rank {one.local_rank} of {one.local_world_size}, but torch sees only {one.devices} GPUs here"
-            add(text, "fewer-ranks", gpus=one.devices)
+            add(one, text, "fewer-ranks", gpus=one.devices)
         elif one.identity is None and with_gpu:
-            add(f"has no GPU, rank {with_gpu.rank} on {with_gpu.host} has one", "gpu-visible")
+            add(one, f"has no GPU, rank {with_gpu.rank} on {with_gpu.host} has one", "gpu-visible")
         elif one.identity in users:
             other = users[one.identity]
-            add(f"uses the same GPU as rank {other.rank} on {other.host}: {one.device} {one.identity}", "gpu-each")
+            text = f"uses the same GPU as rank {other.rank} on {other.host}: {one.device} {one.identity}"
+            add(one, text, "gpu-each")
         elif one.identity is not None:
             users[one.identity] = one
     return problems
@@ -357,7 +358,7 @@ class RankStore:
                 for key in keys:
                     if key not in values and self._store.check([key]):
                         values[key] = json.loads(self._store.get(key))
-                if self._terminated:
+                if self._terminated:  # torchrun ends the ranks: this read takes two more seconds at most
                     deadline, self._terminated = min(deadline, time.monotonic() + 2), False
                 if len(values) == len(keys) or time.monotonic() > deadline:
                     return
@@ -519,7 +520,7 @@ def add_in_pair(env: DistEnv, store: RankStore, other: int, name: str, seconds: 
     import torch
     import torch.distributed as dist
 
-    doing = ["connecting"]
+    doing = ["connecting"]  # then a size that passed, or words on the one that is on its way
 
     def add() -> None:
         timeout = datetime.timedelta(seconds=seconds)
@@ -551,12 +552,13 @@ def pair_rounds(members: list[int]) -> list[list[tuple[int, int]]]:
 
 
 def find_broken_pairs(results: dict[tuple[int, int], str], reports: list[RankReport], advice: str) -> list[RankProblem]:
-    """Return a problem for each rank that fails in all its pairs, else for each pair. Results: a problem or ''."""
+    """Return a problem for each rank that fails in all its pairs, and for each other one. Results: a problem or ''."""
     hosts = {one.rank: one.host for one in reports}
     broken = {pair: text for pair, text in results.items() if text}
     problems = []
     while broken:
         counts = {rank: sum(rank in pair for pair in broken) for pair in broken for rank in pair}
+        # The rank with the most broken pairs comes first, so that its pairs are not laid to the other ranks.
         rank = max(counts, key=lambda one: (counts[one], one))
         if counts[rank] > 1 and all(text for pair, text in results.items() if rank in pair):
             text = next(text for pair, text in broken.items() if rank in pair)
@@ -580,7 +582,10 @@ def find_broken_pairs(results: dict[tuple[int, int], str], reports: list[RankRep
 def find_failures(
     results: dict[int, dict[str, Any]], reports: list[RankReport], check: str = "gloo"
 ) -> list[RankProblem]:
-    """Return the problems of ranks that died, else of ranks with a reason of their own, else of all that failed."""
+    """Return the problems of ranks that died, else of ranks with a reason of their own, else of those stuck first.
+
+    `results`: by rank: its figures, or `problem` and `fix`, with `late` and `part` where it did not end in time.
+    """
     silent = [one for one in reports if one.rank not in results]
     if silent:
         text, cause = "ended, or hung, while the ranks added", "it stopped sending messages"
@@ -599,7 +604,7 @@ def find_failures(
 
 def check_speed(env: DistEnv, gpu: bool, seconds: float) -> dict[str, Any]:
     """Return the times of `time_local_work`, or this rank's problem: a GPU that hangs gives no error."""
-    fix = gpu_start_fix() if gpu else "check the node: top, lscpu"
+    fix = gpu_start_fix() if gpu else "cpu-load"
     try:
         return dict(call_within(seconds, lambda: time_local_work(env, gpu)))
     except StepTimeoutError:
@@ -753,15 +758,18 @@ def compare_clocks(store: RankStore, env: DistEnv, leaders: list[int], seconds: 
 
 
 class RankCheck:
-    """Part of one rank in all steps. After each, rank 0 reads the results of all and decides how to go on."""
+    """Part of one rank in all steps. After each, rank 0 reads the results of all and decides how to go on.
+
+    `args`: the command line, with what `main` adds: `devices`, `look`, and the seconds of `meeting` and of a `step`.
+    """
 
     def __init__(self, env: DistEnv, args: argparse.Namespace, store: RankStore) -> None:
         self.env, self.args, self.store = env, args, store
         self.ranks = list(range(env.world_size))
-        self.reports: list[RankReport] = []
-        self.problems: list[RankProblem] = []  # rank 0 only, as the next two
-        self.alive: list[int] = []
+        self.reports: list[RankReport] = []  # this and the plan are known from `join` on
         self.plan: dict[str, Any] = {}
+        self.problems: list[RankProblem] = []  # on rank 0 alone
+        self.alive: list[int] = []  # the same: ranks that sent the last result
 
     def join(self, own: RankReport) -> dict[str, Any]:
         """Send this rank's report to rank 0. Returns the steps to run."""
@@ -772,7 +780,7 @@ class RankCheck:
         return self.plan
 
     def _read_plan(self, seconds: float) -> dict[str, Any]:
-        """Read rank 0's plan. It may come here later, and have another limit, for which it then waits for others."""
+        """Read rank 0's plan. Rank 0 may begin later than this rank, and then waits as long as its own limit allows."""
         limit = float(self.store.read_one("meeting", seconds + 3))
         plan: dict[str, Any] = self.store.read_one("plan", limit + 3)
         self.reports = [RankReport(**fields) for fields in plan["reports"]]
@@ -834,11 +842,9 @@ class RankCheck:
     def _judge_step(self, name: str, gpus: bool, results: dict[int, dict[str, Any]]) -> bool:
         """Decide, on rank 0, whether all succeeded and whether pairs are tried. The launcher judges the mesh."""
         self.alive = sorted(results)
-        problems = []
-        if name != "mesh":
-            problems = find_failures(results, self.reports, name)
-        if name == "speed":
-            problems = problems or find_slow_ranks(results, self.reports, gpus)
+        problems = find_failures(results, self.reports, name) if name != "mesh" else []
+        if name == "speed" and not problems:
+            problems = find_slow_ranks(results, self.reports, gpus)
         success = not any(one.level == "fail" for one in problems)
         # New groups of gloo work beside one that hangs; NCCL's kernels would wait behind those that hang.
         # An all_reduce does not use every pair: with more than two nodes all are tried, as other collectives do.
@@ -856,7 +862,10 @@ class RankCheck:
         return success
 
     def check_pairs(self) -> dict[tuple[int, int], str]:
-        """Try all pairs of nodes, with one rank of each; on a single node, all pairs of its ranks."""
+        """Try all pairs of nodes, with one rank of each; on a single node, all pairs of its ranks.
+
+        Rank 0 says before each round whether it takes place, and returns the problem of each pair, or ''.
+        """
         first = {one.host: one.rank for one in reversed(self.reports)}
         ranks = sorted(first.values()) if len(first) > 1 else self.ranks[:MAX_ROUNDS]
         seconds = min(PAIR_SECONDS, float(self.plan["seconds"]))
@@ -864,8 +873,11 @@ class RankCheck:
         bad_rounds = 0
         for number, pairs in enumerate(pair_rounds(ranks)[:MAX_ROUNDS]):
             if self.env.rank == 0:
-                self.store.publish(f"round {number}", bad_rounds < 3)
-            if not (bad_rounds < 3 if self.env.rank == 0 else self.store.read_one(f"round {number}", 3 * seconds + 2)):
+                takes_place = bad_rounds < 3
+                self.store.publish(f"round {number}", takes_place)
+            else:
+                takes_place = self.store.read_one(f"round {number}", 3 * seconds + 2)
+            if not takes_place:
                 break
             for low, high in pairs:
                 if self.env.rank in (low, high):
@@ -887,15 +899,15 @@ class RankCheck:
             return BAD if failed else 0
         failed = any(one.level == "fail" for one in self.problems)
         self.store.publish("over", failed)
-        # The store may end with this process: the living ranks read it before.
+        # The store may end with this process: wait until the living ranks have read the result.
         self.store.read([f"read {rank}" for rank in self.alive if rank], 2 if failed else 5)
         return BAD if failed else 0
 
 
 def run_checks(env: DistEnv, args: argparse.Namespace, identify: Callable[[int], tuple[str, str]]) -> int:
-    """Run all steps as this rank. Returns the exit code, the same on all ranks."""
+    """Run all steps as this rank. Returns the exit code, the same on all ranks. `identify`: see `identify_gpu`."""
     host, endpoint = socket.gethostname(), f"{env.master_addr}:{env.master_port}"
-    check, doing = None, "ranks"
+    check, doing = None, "ranks"  # what this rank is in, for the words of an error
     try:
         devices = count_gpus() if args.devices is None else args.devices
         check = RankCheck(env, args, RankStore(env, args.meeting))
@@ -910,7 +922,7 @@ def run_checks(env: DistEnv, args: argparse.Namespace, identify: Callable[[int],
     except GpuStartError as error:
         text = f"torch cannot use the GPUs of this node: {error}"
         return fail(RankProblem(env.rank, host, text, error.fix, "gpu-map"))
-    except ValueError as error:
+    except ValueError as error:  # of RankStore
         return fail(RankProblem(env.rank, host, str(error), "one-launcher"))
     except StepTimeoutError:
         if check is None:
@@ -927,11 +939,10 @@ def run_checks(env: DistEnv, args: argparse.Namespace, identify: Callable[[int],
             return fail(RankProblem(0, host, f"cannot listen at {endpoint}: {text}", fix))
         if check is not None:  # the store was there before
             time.sleep(END_OF_RANK_0)
-        text, facts = (
-            f"cannot reach rank 0 at {endpoint}: {text}",
-            {"address": env.master_addr, "port": env.master_port},
+        facts = {"address": env.master_addr, "port": env.master_port}
+        return fail(
+            RankProblem(env.rank, host, f"cannot reach rank 0 at {endpoint}: {text}", "reach-rank-0", facts=facts)
         )
-        return fail(RankProblem(env.rank, host, text, "reach-rank-0", facts=facts))
 
 
 def fail(problem: RankProblem) -> int:

@@ -99,6 +99,9 @@ class Collective:
         return _count_wrong(self.output, lambda index: (index % 5 + 1) * total, first)
 
 
+# Values of elements by their index: in an all_gather what a rank sends, else what it adds. Ranks differ.
+
+
 def _weight(rank: int) -> int:
     return rank % 512 + 1
 
@@ -112,7 +115,7 @@ def _sent(rank: int) -> Values:
 
 
 def _chunks(array: torch.Tensor, first: int = 0) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Yield the parts of an array, each with the indices of its elements; `first` is that of the first one."""
+    """Yield the parts of an array, each with the indices of its elements; `first` is the index of the first element."""
     import torch
 
     for begin in range(0, array.numel(), CHUNK):
@@ -133,7 +136,7 @@ def synchronize(device: torch.device) -> None:
 
 
 def measure(op: str, count: int, device: torch.device, hosts: list[str]) -> dict[str, Any]:
-    """Measure a collective together with the other ranks. Returns the event of its row."""
+    """Measure a collective together with the other ranks. Returns the event of its row; a `note`: not measured."""
     import torch.distributed as dist
 
     rank, ranks = dist.get_rank(), dist.get_world_size()

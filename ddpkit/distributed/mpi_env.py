@@ -95,6 +95,7 @@ def read_mpi(environ: Environ) -> Task | str:
 
 
 def _build_task(environ: Environ, names: _Launcher) -> Task:
+    """Return the task that the variables of a launcher describe. Raises EnvError where they do not show the layout."""
     rank, world = require_number(environ, names.rank), require_number(environ, names.size)
     local_rank, local_world = _first(environ, names.local_rank), _first(environ, names.local_size)
     if world.value == 1:

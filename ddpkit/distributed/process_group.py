@@ -177,10 +177,10 @@ def _start_error(env: DistEnv, backend: str, init_timeout: float, error: Excepti
             f"the name {env.master_addr} does not resolve on this machine: {unknown.strerror}",
             f"getent hosts {address}; export MASTER_ADDR=<an address of rank 0's host that every node reaches>",
         )
-    joined = _joined(str(error))
-    if env.rank == 0 and joined:
+    count = _joined_ranks(str(error))
+    if env.rank == 0 and count:
         return EnvError(
-            f"{rank} listened on {endpoint} for {init_timeout:g} s, but {joined}",
+            f"{rank} listened on {endpoint} for {init_timeout:g} s, but {count}",
             "read the first error of the missing ranks. Check that every node reaches this port, and that "
             f"{env.world_size} processes were started. For a slow start: export DDPKIT_INIT_TIMEOUT=300",
         )
@@ -197,7 +197,7 @@ def _start_error(env: DistEnv, backend: str, init_timeout: float, error: Excepti
     )
 
 
-def _joined(text: str) -> str:
+def _joined_ranks(text: str) -> str:
     """Return `1/4 clients joined` of torch's message in words, or ''. Rank 0 counts itself."""
     import re
 

@@ -114,7 +114,7 @@ def _decide(environ: Environ, argv: Sequence[str], rejected: list[Rejected], fac
         if isinstance(task, Task):
             return task
         rejected.append(Rejected(source=source, reason=task))
-    compared: list[Task] = []
+    compared: list[Task] = []  # scheduler's tasks that `read_torch` asked for
 
     def read_scheduler() -> Task | None:
         scheduled = _read_scheduler_task(environ, [], facts)
@@ -131,6 +131,7 @@ def _decide(environ: Environ, argv: Sequence[str], rejected: list[Rejected], fac
 
 
 def _read_explicit(environ: Environ) -> Task | str:
+    """Read the user's own DDPKIT_* values. Returns the reason where there are none. Raises EnvError."""
     names = ("DDPKIT_RANK", "DDPKIT_WORLD_SIZE", "DDPKIT_LOCAL_RANK", "DDPKIT_LOCAL_WORLD_SIZE", "DDPKIT_NODE_RANK")
     present = [name for name in names if read_text(environ, name)]
     if not present:
@@ -167,6 +168,7 @@ def _read_explicit(environ: Environ) -> Task | str:
 
 
 def _read_ddpkit(environ: Environ) -> Task | str:
+    """Read what ddpkit's launcher set. Returns the reason where it did not start this process. Raises EnvError."""
     if not read_text(environ, "DDPKIT_RUN"):
         return "DDPKIT_RUN is not set: ddpkit's launcher did not start this process"
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT")
@@ -179,7 +181,7 @@ def _read_ddpkit(environ: Environ) -> Task | str:
 
 
 def _read_scheduler_task(environ: Environ, rejected: list[Rejected], facts: Facts) -> Task | None:
-    """Return the task of SLURM or MPI, or None.
+    """Return the task of SLURM or MPI, or None; add those that are not used, and why, to `rejected`.
 
     Both may be set. `srun --mpi=pmi2` sets PMI_RANK to the task number of the step: SLURM has more variables. `mpirun`
     in a job starts a daemon per node with `srun`, and its ranks inherit the *daemon's* task number: MPI is the inner
@@ -188,8 +190,8 @@ def _read_scheduler_task(environ: Environ, rejected: list[Rejected], facts: Fact
     """
     slurm, mpi = read_step(environ, facts), read_mpi(environ)
     if isinstance(slurm, Task) and isinstance(mpi, Task) and mpi.world_size.value > 1:
-        ours, theirs = (mpi.rank.value, mpi.world_size.value), (slurm.rank.value, slurm.world_size.value)
-        if ours != theirs:
+        of_mpi, of_slurm = (mpi.rank.value, mpi.world_size.value), (slurm.rank.value, slurm.world_size.value)
+        if of_mpi != of_slurm:
             inner = f"{mpi.rank} and {mpi.world_size}"
             slurm = f"the task of the step is an MPI launcher: {slurm.rank} and {slurm.world_size}, but {inner}"
     if isinstance(slurm, Task):
@@ -277,9 +279,10 @@ def _device_index(environ: Environ, local_rank: Num) -> tuple[int | None, str]:
         if counts[name] == 1:
             return 0, f"{name} (one device visible)"
         # Several per task (`--gpus-per-task=2`, a mask): the local rank may be too large.
-        bound, of = _count_devices(environ.get("SLURM_STEP_GPUS", "")), read_number(environ, "SLURM_GPUS_ON_NODE")
-        if of is not None and counts[name] == bound < of.value:
-            rule = f"{local_rank.origin} % {bound}, SLURM bound {bound} of {of.value} to this task"
+        bound = _count_devices(environ.get("SLURM_STEP_GPUS", ""))
+        on_node = read_number(environ, "SLURM_GPUS_ON_NODE")
+        if on_node is not None and counts[name] == bound < on_node.value:
+            rule = f"{local_rank.origin} % {bound}, SLURM bound {bound} of {on_node.value} to this task"
             return local_rank.value % bound, f"{name} ({rule})"
     return local_rank.value, local_rank.origin
 

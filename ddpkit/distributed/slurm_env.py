@@ -89,18 +89,18 @@ def read_step(environ: Environ, facts: Facts) -> Task | str:
             )
         return host, port
 
-    known: Num | None = None
+    known_node: Num | None = None
     if arbitrary:
-        known = renumber_node(environ, facts, rank, world, num_nodes, local_tasks)
+        known_node = renumber_node(environ, facts, rank, world, num_nodes, local_tasks)
     elif num_nodes.value > 1:
-        known = read_number(environ, "SLURM_NODEID")  # block, plane, cyclic, heterogeneous: node 0 holds rank 0
-    node_rank = infer_node_rank(rank, local_rank, local_world, num_nodes, known)
+        known_node = read_number(environ, "SLURM_NODEID")  # block, plane, cyclic, heterogeneous: node 0 holds rank 0
+    node_rank = infer_node_rank(rank, local_rank, local_world, num_nodes, known_node)
     ranks = (rank, world, local_rank, local_world, node_rank, num_nodes)
     return Task("slurm", "SLURM_STEP_NUM_TASKS", *ranks, master)
 
 
 def _why_no_step(environ: Environ, facts: Facts) -> str:
-    """Return why this process is no task of a step, with the command that starts tasks; '' for a task."""
+    """Return why this is no task of a step, with the command that starts tasks; '' for a task. Raises EnvError."""
     if slurm_disabled(environ):
         return f"DDPKIT_DETECT_SLURM={read_text(environ, 'DDPKIT_DETECT_SLURM')} disables it"
     instead = f"for one rank per task, run: {srun_command(environ, facts)} python ..."
@@ -153,7 +153,7 @@ def _num_nodes(environ: Environ, het: bool) -> Num | None:
 
 
 def _local_world_size(environ: Environ, world: Num, num_nodes: Num | None, het: bool) -> tuple[Num, list[int]]:
-    """Return the number of tasks on this node, and the tasks if SLURM_GTIDS lists them.
+    """Return the number of tasks on this node, and the tasks; of these an empty list where SLURM_GTIDS is not set.
 
     SLURM_GTIDS is right also for uneven, cyclic and arbitrary layouts. SLURM_NTASKS_PER_NODE is the request of the job:
     stale in a step on a part of it.
@@ -195,13 +195,14 @@ def _check_address(environ: Environ, addr: tuple[str, str], num_nodes: Num, loca
             "unset MASTER_ADDR",
         )
     node = read_text(environ, "SLURMD_NODENAME")
-    if not node or not local_tasks or (0 in local_tasks) == (host == node):
+    rank_0_is_here, address_is_here = 0 in local_tasks, host == node
+    if not node or not local_tasks or rank_0_is_here == address_is_here:
         return
     lists = (read_text(environ, "SLURM_STEP_NODELIST"), read_text(environ, "SLURM_JOB_NODELIST"))
     if any(host in expand_nodelist(nodes) for nodes in lists):
         where = (
             f"on {node}, not on that node"
-            if 0 in local_tasks
+            if rank_0_is_here
             else "not on that node: its tasks are " + join_numbers(local_tasks)
         )
         raise EnvError(

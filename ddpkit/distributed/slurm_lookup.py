@@ -156,9 +156,10 @@ def find_master_host(environ: Environ, facts: Facts, rank: Num, local_tasks: lis
 def renumber_node(
     environ: Environ, facts: Facts, rank: Num, world: Num, num_nodes: Num, local_tasks: list[int]
 ) -> Num | None:
-    """Return the node rank with node 0 as the host of rank 0, and the others in the order of their names.
+    """Return the rank of this node, in an order with the host of rank 0 first, and the others by their names.
 
-    Every rank needs the same order: where the host of rank 0 is unknown, all keep SLURM's own numbers.
+    Every rank needs the same order: where the host of rank 0 is unknown, all keep SLURM's own numbers. None: it is not
+    known, as SLURM_NODEID is not set.
     """
     if world.value == num_nodes.value:
         return Num(rank.value, f"{rank.origin} (one task per node)")
@@ -168,13 +169,14 @@ def renumber_node(
     hosts = expand_nodelist(read_text(environ, "SLURM_STEP_NODELIST"))
     address = read_text(environ, "MASTER_ADDR")
     try:
-        zero = address if address in hosts else find_master_host(environ, facts, rank, local_tasks)[0]
+        first = address if address in hosts else find_master_host(environ, facts, rank, local_tasks)[0]
     except EnvError:
         return Num(node.value, "SLURM_NODEID (rank 0 may run on another node than 0: its host name is unknown)")
-    if zero not in hosts or node.value > hosts.index(zero):
+    if first not in hosts or node.value > hosts.index(first):
         return node
-    moved = 0 if node.value == hosts.index(zero) else node.value + 1
-    return Num(moved, f"SLURM_NODEID (with {zero}, the node of rank 0, first)")
+    # That host moves to the front, and the nodes before it by one.
+    moved = 0 if node.value == hosts.index(first) else node.value + 1
+    return Num(moved, f"SLURM_NODEID (with {first}, the node of rank 0, first)")
 
 
 def read_hostfile(text: str, enough: int) -> list[str]:

@@ -237,7 +237,7 @@ def save_atomic(obj: object, path: str | os.PathLike[str]) -> None:
 
     target = Path(path)
     front = f".{target.name[:160]}.save_atomic-"
-    _remove_left(target.parent, front)
+    _remove_drafts_of_ended_calls(target.parent, front)
     # Not tempfile: its files have mode 0600, and a checkpoint follows the umask.
     temporary = target.with_name(f"{front}{_machine()}{os.urandom(8).hex()}.tmp")
     with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666), "wb") as file:
@@ -276,11 +276,11 @@ def _machine() -> str:
     return f"{zlib.crc32(os.uname().nodename.encode() + boot):08x}"
 
 
-def _remove_left(folder: Path, front: str) -> None:
-    """Remove what calls of `save_atomic` left in a folder that were killed. `front`: of the names for this file.
+def _remove_drafts_of_ended_calls(folder: Path, front: str) -> None:
+    """Remove the drafts that killed calls of `save_atomic` left in a folder. `front`: the begin of this file's drafts.
 
-    A living call holds a lock on its file. Of another machine that lock may not be seen, and a rank that saves another
-    file here may not have it yet: then the file must be old.
+    A living call holds a lock on its draft. The lock of another machine may not be seen, and a rank that saves another
+    file here may not have locked its draft yet: then the draft must be old.
     """
     import fcntl
     import re
@@ -294,8 +294,8 @@ def _remove_left(folder: Path, front: str) -> None:
             continue
         with suppress(OSError), open(os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            known = match[1] == front and match[2] == _machine()
-            if known or time.time() - os.fstat(file.fileno()).st_mtime > SURELY_LEFT:
+            same_file_and_machine = match[1] == front and match[2] == _machine()
+            if same_file_and_machine or time.time() - os.fstat(file.fileno()).st_mtime > SURELY_LEFT:
                 path.unlink()
 
 
@@ -345,6 +345,7 @@ def _warn_without_srun(env: DistEnv, facts: Facts) -> None:
 
 
 def _init_timeout(argument: float) -> float:
+    """Return the seconds until all ranks have connected: the argument, unless it is the default. Raises EnvError."""
     text = os.environ.get("DDPKIT_INIT_TIMEOUT", "").strip()
     if argument != INIT_TIMEOUT or not text:
         return argument
@@ -407,7 +408,7 @@ def _nvidia_files() -> list[str]:
 
 
 def _amd_files() -> list[str]:
-    """/dev/kfd is there without a GPU as well, and open to all. A GPU of the kernel's topology has a render node."""
+    """Return the render nodes of the GPUs in the kernel's topology: /dev/kfd is open to all, also without a GPU."""
     import re
     from pathlib import Path
 
@@ -445,6 +446,7 @@ def _select_device(env: DistEnv) -> torch.device:
 
 
 def _default_backend(own: torch.device) -> str:
+    """Return the backend for the rank's device: nccl, torch's choice for another accelerator, else gloo."""
     import torch.distributed as dist
 
     if own.type == "cuda" and dist.is_nccl_available():

@@ -58,8 +58,7 @@ def read_torch(environ: Environ, argv: Sequence[str], read_scheduler: Callable[[
     local_rank, legacy = read_number(environ, "LOCAL_RANK"), _legacy_local_rank(argv)
     if legacy is not None and local_rank is not None and legacy.value != local_rank.value:
         raise EnvError(
-            f"{local_rank} contradicts the argument {legacy.origin}",
-            "unset LOCAL_RANK, or remove the argument",
+            f"{local_rank} contradicts the argument {legacy.origin}", "unset LOCAL_RANK, or remove the argument"
         )
     if local_rank is None and legacy is not None:
         return complete_set(environ, "legacy", legacy.origin, legacy, task)
@@ -67,35 +66,35 @@ def read_torch(environ: Environ, argv: Sequence[str], read_scheduler: Callable[[
 
 
 def complete_set(environ: Environ, source: str, because: str, local_rank: Num | None, task: Task | None) -> Task:
-    """Return the task of a complete torch set. `task` is the SLURM or MPI task that agrees with it and fills gaps."""
+    """Return the task of a complete torch set. `task`: the SLURM or MPI task that agrees with it, and fills gaps."""
     rank, world = require_number(environ, "RANK"), require_number(environ, "WORLD_SIZE")
     # DeepSpeed's launcher sets LOCAL_SIZE.
     local_world = read_number(environ, "LOCAL_WORLD_SIZE") or read_number(environ, "LOCAL_SIZE")
     if task is not None and task.world_size.value == world.value and task.rank.value == rank.value:
         local_rank, local_world = local_rank or task.local_rank, local_world or task.local_world_size
-        known_nodes: Num | None = task.num_nodes
-        known_node: Num | None = task.node_rank
+        given_num_nodes: Num | None = task.num_nodes
+        given_node_rank: Num | None = task.node_rank
     else:
         # torchrun sets GROUP_RANK only. A NODE_RANK beside it is an argument of its command line; with the c10d
         # rendezvous the nodes may have another order.
         order = (
             ("GROUP_RANK", "NODE_RANK") if read_text(environ, "TORCHELASTIC_RUN_ID") else ("NODE_RANK", "GROUP_RANK")
         )
-        known_node = read_number(environ, order[0]) or read_number(environ, order[1])
-        known_nodes = read_number(environ, "GROUP_WORLD_SIZE")
+        given_node_rank = read_number(environ, order[0]) or read_number(environ, order[1])
+        given_num_nodes = read_number(environ, "GROUP_WORLD_SIZE")
     pods = read_number(environ, "PET_NNODES")
     if local_rank is None and local_world is None and pods is not None and pods.value == world.value:
         # Kubeflow names each pod's place for torchrun, beside RANK and WORLD_SIZE: as many pods as ranks.
         local_rank, local_world = Num(0, "PET_NNODES (one rank per pod)"), Num(1, "PET_NNODES (one rank per pod)")
-        known_node, known_nodes = read_number(environ, "PET_NODE_RANK"), pods
+        given_node_rank, given_num_nodes = read_number(environ, "PET_NODE_RANK"), pods
     if local_rank is None and world.value > 1:
         raise EnvError(
             f"rank {rank.value} of {world.value} ({source}) has no local rank: LOCAL_RANK is not set",
             "export LOCAL_RANK=... in every process (0 with one process per node), or start the script with torchrun",
         )
     local_rank, local_world = complete_local_ranks(rank, world, local_rank, local_world, "")
-    num_nodes = count_nodes(world, local_world, known_nodes)
-    node_rank = infer_node_rank(rank, local_rank, local_world, num_nodes, known_node)
+    num_nodes = count_nodes(world, local_world, given_num_nodes)
+    node_rank = infer_node_rank(rank, local_rank, local_world, num_nodes, given_node_rank)
     ranks = (rank, world, local_rank, local_world, node_rank, num_nodes)
     return Task(
         source,

@@ -134,7 +134,7 @@ class BenchResults:
 
 
 def table_line(row: RowEvent | None) -> str:
-    """Return one line of the table, or its head."""
+    """Return the line of a measurement in the table; None: the head of the table."""
     cells = ("collective", "size", "time", "algbw GB/s", "busbw GB/s", "wrong", "slowest")
     if row is not None and row["note"]:
         cells = (row["op"], show_size(row["bytes"]), "-", "-", "-", "-", row["note"])

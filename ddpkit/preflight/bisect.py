@@ -25,42 +25,42 @@ Works = Callable[[Sequence[str]], bool]
 
 
 def suspects(hosts: Sequence[str], works: Works, most: int = MOST) -> list[tuple[str, ...]]:
-    """The smallest sets of hosts that do not work: single hosts, or pairs. `works` tries some, `most` times at most.
+    """Return the smallest sets of hosts that do not work: single hosts, or pairs. All of them together do not work.
 
-    The hosts are known not to work together.
+    `works` tries some hosts. An empty list: it was needed more than `most` times.
     """
-    left = [most]
+    tries = iter(range(most))
 
-    def works_still(some: Sequence[str]) -> bool:
-        if left[0] <= 0:
-            raise _TooManyError
-        left[0] -= 1
+    def works_within_bound(some: Sequence[str]) -> bool:
+        if next(tries, None) is None:
+            raise _TooManyTriesError
         return works(some)
 
     try:
-        return list(_bad(tuple(hosts), works_still))
-    except _TooManyError:
+        return list(_smallest_bad(tuple(hosts), works_within_bound))
+    except _TooManyTriesError:
         return []
 
 
-class _TooManyError(Exception):
-    pass
+class _TooManyTriesError(Exception):
+    """More tries are needed than are allowed."""
 
 
-def _bad(hosts: tuple[str, ...], works: Works) -> Iterator[tuple[str, ...]]:
+def _smallest_bad(hosts: tuple[str, ...], works: Works) -> Iterator[tuple[str, ...]]:
+    """Halve hosts that do not work together, until one host is left, or two halves that each work alone."""
     if len(hosts) <= 1:
         yield hosts
         return
     left, right = hosts[: len(hosts) // 2], hosts[len(hosts) // 2 :]
     bad = [half for half in (left, right) if not works(half)]
     for half in bad:
-        yield from _bad(half, works)
+        yield from _smallest_bad(half, works)
     if not bad:
-        yield _pair(left, right, works)
+        yield _bad_pair(left, right, works)
 
 
-def _pair(left: tuple[str, ...], right: tuple[str, ...], works: Works) -> tuple[str, str]:
-    """One of each half that do not work together, where each half alone does."""
+def _bad_pair(left: tuple[str, ...], right: tuple[str, ...], works: Works) -> tuple[str, str]:
+    """Return one host of each half that do not work together, where each half alone works."""
     while len(left) > 1:
         first = left[: len(left) // 2]
         left = first if not works((*first, *right)) else left[len(left) // 2 :]
@@ -79,7 +79,7 @@ def causes(
         how = " ".join(f"{name}={value}" for name, value in env.items())
         where = "" if tuple(some) == tuple(hosts) else f" on {format_hosts(some)}"
         options.progress(f"testing again{where}{f' with {how}' if how else ''}")
-        return _works(settings, environ, options, stage, some, env)
+        return _passes(settings, environ, options, stage, some, env)
 
     return find_causes(stage, hosts, works)
 
@@ -106,14 +106,15 @@ def find_causes(
     if len(hosts) < 2:
         return
     for nodes in suspects(hosts, lambda some: works(some, {})):
-        alone = len(nodes) == 1
-        together = f"{' and '.join(nodes)} fail together; each succeeds with other nodes"
-        packets = "small packets pass between the two nodes, large data does not: an MTU, a cable or a filter"
-        ping = "" if alone else f"; to test large packets: ssh {nodes[0]} ping -M do -s 1372 {nodes[1]}"
-        what = f"{nodes[0]} fails alone" if alone else together
-        cause = "" if alone else packets
-        fix = f"-o exclude={nodes[-1]}{ping}"
-        yield Fault("fail", what, cause, fix, "firewall-drop").of("cause", nodes[-1])
+        fix = f"-o exclude={nodes[-1]}"
+        if len(nodes) == 1:
+            fault = Fault("fail", f"{nodes[0]} fails alone", "", fix, "firewall-drop")
+        else:
+            what = f"{' and '.join(nodes)} fail together; each succeeds with other nodes"
+            cause = "small packets pass between the two nodes, large data does not: an MTU, a cable or a filter"
+            fix += f"; to test large packets: ssh {nodes[0]} ping -M do -s 1372 {nodes[1]}"
+            fault = Fault("fail", what, cause, fix, "firewall-drop")
+        yield fault.of("cause", nodes[-1])
 
 
 def _slow_start(stage: str) -> Check:
@@ -126,7 +127,7 @@ def _slow_start(stage: str) -> Check:
     return Check(id="cause", status="warn", evidence=text, cause=cause, fix=fix, doc="slow-first-start")
 
 
-def _works(
+def _passes(
     settings: LaunchSettings,
     environ: Mapping[str, str],
     options: PreflightOptions,
@@ -134,7 +135,7 @@ def _works(
     hosts: Sequence[str],
     env: Mapping[str, str],
 ) -> bool:
-    """Run the ranks on these nodes alone. Returns whether the stage passed."""
+    """Run the ranks on these nodes alone. Returns whether the stage passed; False also where no rank could start."""
     chosen = check_settings(settings, options)
     chosen = replace(chosen, env={**chosen.env, **env})
     transport = prepare.transport_of(settings)

@@ -6,6 +6,7 @@ Pure. The states: `pass`; `warn` (it will run, but look); `fail` (it would hang,
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -161,7 +162,7 @@ _SHELL = frozenset("|&;<>()[]{}$*?~'\"\\")
 
 
 def check_each(id: str) -> Callable[[CheckOne], CheckAll]:  # noqa: A002
-    """Make a check of all nodes from one of a node, which gets all as well. A text is the evidence of a pass."""
+    """Make a check of all nodes from one of a node, which gets all nodes as well. A text is the evidence of a pass."""
 
     def decorate(check: CheckOne) -> CheckAll:
         def check_all(nodes: Sequence[Node]) -> Iterator[Check]:
@@ -174,6 +175,22 @@ def check_each(id: str) -> Callable[[CheckOne], CheckAll]:  # noqa: A002
         return check_all
 
     return decorate
+
+
+# A variable of NCCL's own files is `VALUE (FILE)` in an inventory.
+_OF_FILE = re.compile(r"^(.*) \((/[^()]*)\)$")
+
+
+def plain(value: str | None) -> str:
+    """Return the value of a variable, wherever it was set; empty where it is not set."""
+    match = _OF_FILE.match(value or "")
+    return match[1] if match else value or ""
+
+
+def file_of(value: str | None) -> str:
+    """Return NCCL's file that sets a variable; empty: it is of the environment."""
+    match = _OF_FILE.match(value or "")
+    return match[2] if match else ""
 
 
 def rank_environ(node: Node) -> dict[str, str]:

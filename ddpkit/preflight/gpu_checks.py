@@ -30,10 +30,11 @@ OFF = ("N/A", "[N/A]", "Not Supported", "None", "")
 
 @check_each("gpus")
 def check_gpus(node: Node, nodes: Sequence[Node]) -> Iterator[Fault | str]:
+    """Check the GPUs that ranks on a node see. Its inventory has a list, an error as text, or None: no nvidia-smi."""
     gpus = node.inventory["gpus"]
-    others = node.inventory["gpu_host"]["others"]
-    if others and (gpus is None or not isinstance(gpus, list) or not gpus):
-        yield Fault("unknown", _other_accelerators(others))
+    accelerators = node.inventory["gpu_host"]["others"]  # of other vendors
+    if accelerators and not (isinstance(gpus, list) and gpus):
+        yield Fault("unknown", _name_accelerators(accelerators))
         return
     if gpus is None:
         yield Fault("skip", "no nvidia-smi")
@@ -50,10 +51,10 @@ def check_gpus(node: Node, nodes: Sequence[Node]) -> Iterator[Fault | str]:
         return
     environ = rank_environ(node)
     chosen = visible(gpus, environ)
-    problems = [*_count(node, gpus), *_host(node, chosen), *_domain(node, chosen, len(nodes))]
+    problems = [*_check_number(node, gpus), *_check_host(node, chosen), *_check_domain(node, chosen, len(nodes))]
     for gpu in chosen:
         name = f"GPU {gpu.get('index')} ({gpu.get('uuid')})"
-        for fault in _faults(node, gpu, _alike(gpu, nodes)):
+        for fault in _check_one(node, gpu, _alike(gpu, nodes)):
             fix = node.command(_command(gpu, fault.fix))
             problems.append(fault._replace(evidence=f"{name}: {fault.evidence}", fix=fix))
     yield from problems
@@ -101,8 +102,8 @@ def _command(gpu: Gpu, command: str) -> str:
     return command
 
 
-def _other_accelerators(others: dict[str, int]) -> str:
-    kinds = ", ".join(f"{number} x {kind}" for kind, number in others.items())
+def _name_accelerators(numbers: dict[str, int]) -> str:
+    kinds = ", ".join(f"{number} x {kind}" for kind, number in numbers.items())
     return f"{kinds}: ddpkit has no checks for them, and tests the ranks over gloo"
 
 
@@ -112,8 +113,8 @@ def _alike(gpu: Gpu, nodes: Sequence[Node]) -> list[Gpu]:
     return [each for gpus in lists if isinstance(gpus, list) for each in gpus if each.get("name") == gpu.get("name")]
 
 
-def _count(node: Node, gpus: Sequence[Gpu]) -> Iterator[Fault]:
-    """Fewer than the driver knows, or than ranks; and parts of GPUs."""
+def _check_number(node: Node, gpus: Sequence[Gpu]) -> Iterator[Fault]:
+    """Check that nvidia-smi lists as many GPUs as the driver and as the ranks, and that they are whole (no MIG)."""
     listed, seen = node.inventory["gpu_host"]["listed"], len(gpus)
     known = len(listed)
     if known > seen and not node.isolated:
@@ -145,8 +146,8 @@ def _count(node: Node, gpus: Sequence[Gpu]) -> Iterator[Fault]:
         yield Fault("warn", what, cause, fix, "duplicate-gpu")
 
 
-def _host(node: Node, gpus: Sequence[Gpu]) -> Iterator[Fault]:
-    """Facts of the node that make all of its GPUs slow. One rank needs none of them."""
+def _check_host(node: Node, gpus: Sequence[Gpu]) -> Iterator[Fault]:
+    """Check facts of the node that make all of its GPUs slow. They do not matter to a single rank."""
     if node.slots < 2:
         return
     host = node.inventory["gpu_host"]
@@ -170,8 +171,8 @@ def _host(node: Node, gpus: Sequence[Gpu]) -> Iterator[Fault]:
         yield Fault("warn", what, cause, fix, "p2p-hang")
 
 
-def _domain(node: Node, gpus: Sequence[Gpu], nodes: int) -> Iterator[Fault]:
-    """NVLink between nodes, as on GB200. Zeros stand for a domain of one node."""
+def _check_domain(node: Node, gpus: Sequence[Gpu], nodes: int) -> Iterator[Fault]:
+    """Check NVLink between nodes, as on GB200. A cluster id of zeros stands for a domain of one node."""
     domains = {(gpu.get("cluster", ""), gpu.get("clique", "")) for gpu in gpus if gpu.get("cluster", "").strip("0-NA/")}
     if len(domains) > 1:
         what = f"its GPUs are in {len(domains)} NVLink domains or cliques"
@@ -179,22 +180,24 @@ def _domain(node: Node, gpus: Sequence[Gpu], nodes: int) -> Iterator[Fault]:
         fix = node.command("nvidia-smi -q | grep -A 6 Fabric")
         yield Fault("warn", what, cause, fix, "imex")
     if domains and nodes > 1 and not node.inventory["gpu_host"]["imex"]:
-        inside = node.inventory["container"]
+        in_container = node.inventory["container"]
         give = "give the container its file: --device=/dev/nvidia-caps-imex-channels/channel0"
         what = "no IMEX channel can be used: /dev/nvidia-caps-imex-channels"
         cause = "NCCL cannot use NVLink between nodes: it uses the network, which is slower, or fails"
-        fix = give if inside else node.command("ls -l /dev/nvidia-caps-imex-channels; systemctl status nvidia-imex")
+        fix = (
+            give if in_container else node.command("ls -l /dev/nvidia-caps-imex-channels; systemctl status nvidia-imex")
+        )
         yield Fault("warn", what, cause, fix, "imex")
 
 
-def _faults(node: Node, gpu: Gpu, alike: Sequence[Gpu]) -> Iterator[Fault]:
-    """Yield what is wrong with one GPU. A fix is a command of NVIDIA's tools on the node."""
+def _check_one(node: Node, gpu: Gpu, alike: Sequence[Gpu]) -> Iterator[Fault]:
+    """Yield what is wrong with one GPU. A fix is a command of NVIDIA's tools on the node. `alike`: all of its name."""
     if any(str(gpu.get(field)) in LOST for field in ("persistence", "mode", "memory_used", "link_width")):
         yield Fault("fail", "is lost", "it fell off the bus (Xid 79)", "sudo dmesg | grep -i xid", "gpu-lost")
         return
-    yield from _use(node, gpu)
-    yield from _memory(gpu)
-    yield from _speed(gpu, alike)
+    yield from _check_use(node, gpu)
+    yield from _check_memory(gpu)
+    yield from _check_speed(gpu, alike)
     if gpu.get("fabric", "") in ("In Progress", "Not Started"):
         cause = "nvidia-fabricmanager has not connected it to the NVSwitches; CUDA can fail with Error 802"
         restart = "systemctl status nvidia-fabricmanager"
@@ -209,11 +212,11 @@ def _faults(node: Node, gpu: Gpu, alike: Sequence[Gpu]) -> Iterator[Fault]:
         yield Fault("warn", what, cause, "nvidia-smi -q | grep -A 12 Fabric", "nvlink-error")
 
 
-def _use(node: Node, gpu: Gpu) -> Iterator[Fault]:
-    """Other processes, and modes that keep processes out."""
+def _check_use(node: Node, gpu: Gpu) -> Iterator[Fault]:
+    """Check for other processes on a GPU, and for modes that keep processes out."""
     users = [each for each in gpu.get("users", []) if MPS not in each["name"]]
-    shared = len(users) < len(gpu.get("users", []))
-    inside = node.inventory["gpu_host"]["inside"]
+    shared_by_mps = len(users) < len(gpu.get("users", []))
+    inside = node.inventory["gpu_host"]["inside"]  # a container, which does not see processes of the host
     if users:
         who = ", ".join(
             f"pid {each['pid']} {each['name']} ({each['user'] or ('of the host' if inside else 'unknown')}, "
@@ -228,7 +231,7 @@ def _use(node: Node, gpu: Gpu) -> Iterator[Fault]:
         what = f"{gpu.get('memory_used')} are in use, without a visible process"
         cause = "a process of another container or user, or one that crashed"
         yield Fault("warn", what, cause, "sudo fuser -v /dev/nvidia*", "gpu-memory-taken")
-    if gpu.get("mode") == "Exclusive_Process" and users and not shared:
+    if gpu.get("mode") == "Exclusive_Process" and users and not shared_by_mps:
         what = "is in mode Exclusive_Process, and in use"
         yield Fault("fail", what, "only one process can use it", "sudo nvidia-smi -c 0", "gpu-busy")
     if gpu.get("license", "").startswith("Unlicensed"):
@@ -238,8 +241,8 @@ def _use(node: Node, gpu: Gpu) -> Iterator[Fault]:
         yield Fault("fail", "is in mode Prohibited", "no process can use it", "sudo nvidia-smi -c 0", "gpu-busy")
 
 
-def _memory(gpu: Gpu) -> Iterator[Fault]:
-    """Defective memory, and resets that wait. No command here resets: that ends the jobs of others."""
+def _check_memory(gpu: Gpu) -> Iterator[Fault]:
+    """Check for defective memory, and for repairs that need a reset. No fix resets: that ends the jobs of others."""
     reset, look = _reset(gpu), "nvidia-smi"
     if gpu.get("ecc_errors", 0):
         what = f"{gpu['ecc_errors']} uncorrected memory errors"
@@ -277,8 +280,8 @@ def _reset(gpu: Gpu) -> str:
     return f"to reset it, after its last job: sudo nvidia-smi -r -i {gpu.get('index')}"
 
 
-def _speed(gpu: Gpu, alike: Sequence[Gpu]) -> Iterator[Fault]:
-    """Clocks, PCIe and NVLink: against faults that the GPU reports, and against GPUs of the same name."""
+def _check_speed(gpu: Gpu, alike: Sequence[Gpu]) -> Iterator[Fault]:
+    """Check clocks, PCIe and NVLink: for faults that the GPU reports, and against GPUs of the same name."""
     reasons = [each for each in gpu.get("slow_because", []) if each in FAULTS_OF_CLOCKS]
     if reasons:
         look = "nvidia-smi -q -d PERFORMANCE"

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ddpkit.launchers.node_facts import NodeFacts, NodeInventory
-from ddpkit.preflight.check import Check, Fault, ssh_command
+from ddpkit.preflight.check import Check, Fault, plain, ssh_command
 from ddpkit.transports.compatibility import Workarounds
 from ddpkit.transports.hosts import HostSpec, Problem
 from ddpkit.transports.reachability import OPEN_PORTS, SOME, Reachability
@@ -21,7 +21,7 @@ def locate_problems(
     reachability: Reachability,
     problems: Sequence[Problem],
 ) -> list[Problem]:
-    """Locate problems between nodes, with fixes, where each tried all others. `problems`: of `build_world`."""
+    """Return problems between nodes, each of the node at fault, where all tried all. `problems`: of `build_world`."""
     nodes = range(len(specs))
     # With two nodes nobody knows whose firewall it is: the one that listens is named.
     mute = [index for index in nodes if len(specs) > 2 and not reachability.reaches_any(index)]
@@ -38,19 +38,19 @@ def locate_problems(
             labels = ", ".join(specs[source].label for source in cut)
             who = "no other node can reach" if len(cut) == len(sources) > 1 else f"{labels} cannot reach"
             what = f"{who} its port {facts[target]['high_port']} ({reachability.describe(cut[0], target)})"
-            fix = _open(spec, "INPUT", "-s", [facts[source] for source in cut]) or OPEN_PORTS
+            fix = _open_firewall(spec, "INPUT", "-s", [facts[source] for source in cut]) or OPEN_PORTS
             located.append(Problem(host=spec.label, what=what, fix=fix, check="mesh"))
     for source in mute:
         spec, targets = specs[source], reachability.targets(source)
         what = f"it cannot reach a port of any other node ({reachability.describe(source, targets[0])})"
-        fix = _open(spec, "OUTPUT", "-d", [facts[target] for target in targets]) or OPEN_PORTS
+        fix = _open_firewall(spec, "OUTPUT", "-d", [facts[target] for target in targets]) or OPEN_PORTS
         located.append(Problem(host=spec.label, what=what, fix=fix, check="mesh"))
     return located
 
 
-def _open(spec: HostSpec, chain: str, side: str, others: Sequence[NodeFacts], port: int = 0) -> str:
-    """The command that lets others in, or this node out; empty where they are too many to name, or have no IPv4."""
-    addresses = [next((address for _, address in each["addresses"] if _family(address) == 4), "") for each in others]
+def _open_firewall(spec: HostSpec, chain: str, side: str, peers: Sequence[NodeFacts], port: int = 0) -> str:
+    """Return the command that lets peers in, or this node out; empty where they are too many, or have no IPv4."""
+    addresses = [next((address for _, address in each["addresses"] if _family(address) == 4), "") for each in peers]
     if not all(addresses) or len(addresses) > SOME:
         return ""
     words = f"-p tcp {side} {','.join(addresses)}" + (f" --dport {port}" if port else "")
@@ -73,9 +73,9 @@ def _master_fix(
     if "different addresses" in problem.what:
         return ""
     if index in mute:
-        return _open(specs[index], "OUTPUT", "-d", [rank_0])
-    sources = [node] if index else facts[1:]  # rank 0's own node is named where no other one reaches it
-    return _open(specs[0], "INPUT", "-s", sources, rank_0["port"] or 0)
+        return _open_firewall(specs[index], "OUTPUT", "-d", [rank_0])
+    sources = [node] if index else facts[1:]  # a problem of rank 0's own node: no other node reaches it
+    return _open_firewall(specs[0], "INPUT", "-s", sources, rank_0["port"] or 0)
 
 
 def _hosts_line(spec: HostSpec, address: str, name: str) -> str:
@@ -97,7 +97,7 @@ def check_workarounds(
     by_label = {spec.label: (spec, each) for spec, each in zip(specs, facts, strict=True)}
     for (check, text), labels in workarounds.items():
         for label in labels:
-            yield _own_name(*by_label[label], text) if check == "names" else _wrong_interface(label, text)
+            yield _warn_of_own_name(*by_label[label], text) if check == "names" else _warn_of_interface(label, text)
 
 
 def check_families(specs: Sequence[HostSpec], reachability: Reachability) -> Iterator[Check]:
@@ -120,12 +120,12 @@ def check_chosen_interfaces(
     reachability: Reachability,
     environ: Mapping[str, Mapping[str, str]],
 ) -> Iterator[Check]:
-    """Check interfaces that the user chose: the others must reach the node by them. `environ`: by label."""
+    """Check interfaces that the user chose: other nodes must reach the node by them. `environ`: of ranks, by label."""
     for target, (spec, each) in enumerate(zip(specs, facts, strict=True)):
         good = reachability.reached_by_any(target)
         live = list(dict.fromkeys(name for name, address in each["addresses"] if address in good))
         for name, fatal in (("GLOO_SOCKET_IFNAME", True), ("NCCL_SOCKET_IFNAME", bool(each["gpus"]))):
-            value = environ[spec.label].get(name, "").partition(" (")[0]
+            value = plain(environ[spec.label].get(name))
             # lo is reported by `request_checks` alone; with ^ a list says what not to take.
             if not live or not value or value.startswith("^") or value.lstrip("=") == "lo" or _takes(name, value, live):
                 continue
@@ -148,8 +148,8 @@ def _takes(name: str, value: str, interfaces: Sequence[str]) -> bool:
     return any(each == word if whole else each.startswith(word) for each in interfaces for word in words)
 
 
-def _own_name(spec: HostSpec, facts: NodeFacts, text: str) -> Check:
-    """Its own name means an address that the others do not reach."""
+def _warn_of_own_name(spec: HostSpec, facts: NodeFacts, text: str) -> Check:
+    """Warn that the own name of a node means an address that other nodes do not reach, or none."""
     own, live = facts["own_name"], _first_address(facts)
     fix = ""
     if own and _loopback(own[0]):
@@ -160,7 +160,8 @@ def _own_name(spec: HostSpec, facts: NodeFacts, text: str) -> Check:
     return Fault("warn", text, cause, fix, "name-is-loopback" if own else "no-node-is-host").of("names", spec.label)
 
 
-def _wrong_interface(label: str, text: str) -> Check:
+def _warn_of_interface(label: str, text: str) -> Check:
+    """Warn that NCCL's own choice of an interface would be wrong. `text` names the right ones behind `NCCL uses`."""
     live = text.rpartition("NCCL uses ")[2]
     cause = "NCCL uses the first interfaces. ddpkit sets NCCL_SOCKET_IFNAME on that node, other launchers do not"
     fix = f"for other launchers: export NCCL_SOCKET_IFNAME={live} GLOO_SOCKET_IFNAME={live.partition(',')[0]}"
@@ -179,7 +180,7 @@ def check_names(
 ) -> Iterator[Check]:
     """Check that each node looks the names of the others up rightly. `facts` and `inventories`: by label."""
     for spec in specs:
-        odd: dict[str, list[HostSpec]] = {}
+        odd: dict[str, list[HostSpec]] = {}  # the nodes whose names are looked up wrongly, by what happens
         for other in specs:
             name = facts[other.label]["host"]
             if other is not spec and name != facts[spec.label]["host"]:
@@ -191,15 +192,15 @@ def check_names(
                 elif own := [address for address in means if _loopback(address)]:
                     odd.setdefault(f"resolves to {own[0]} on that node", []).append(other)
         for what, others in odd.items():
-            known = [facts[other.label]["host"] for other in others]
-            whose = "" if known == [other.label for other in others] else f" ({_joined(o.label for o in others)})"
+            names = [facts[other.label]["host"] for other in others]
+            whose = "" if names == [other.label for other in others] else f" ({_joined(o.label for o in others)})"
             address = _first_address(facts[others[0].label]) or "ADDRESS"
             cause = "ddpkit uses addresses, but other programs use names: torchrun's c10d, MPI"
-            fix = _hosts_line(spec, address, known[0])
+            fix = _hosts_line(spec, address, names[0])
             if "within 2 s" in what:
                 cause = "its name server does not answer, and every lookup waits for it"
                 fix = f"ssh {spec.target} cat /etc/resolv.conf"
-            text = f"{_joined(known)}{whose} {what}"
+            text = f"{_joined(names)}{whose} {what}"
             yield Fault("warn", text, cause, fix, "second-master").of("names", spec.label)
 
 

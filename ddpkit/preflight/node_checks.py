@@ -29,6 +29,7 @@ _DRIVERS = {"11": 450, "12": 525, "13": 580}
 
 
 def check_nccl(nodes: Sequence[Node]) -> Iterator[Check]:
+    """Check that the packages of NCCL have one version on all nodes."""
     versions = [str(node.inventory["nccl"] or "") for node in nodes]
     common = most_common([version for version in versions if version])
 
@@ -49,7 +50,7 @@ def check_nccl(nodes: Sequence[Node]) -> Iterator[Check]:
     return check(nodes)
 
 
-LOADED = "NCCL that its ranks load: "
+LOADED = "NCCL that its ranks load: "  # with the version behind it, the evidence of a check by `loaded_nccl`
 
 
 def loaded_nccl(versions: Mapping[str, str]) -> Iterator[Check]:
@@ -60,19 +61,19 @@ def loaded_nccl(versions: Mapping[str, str]) -> Iterator[Check]:
 
 
 def join_nccl(checks: Sequence[Check]) -> list[Check]:
-    """Return the checks with one for the NCCL of each host: the loaded one counts, and its package is compared."""
+    """Return the checks with one for the NCCL of each host: the loaded one, or a warning if its package differs."""
     loaded = {each.host: each.evidence[len(LOADED) :] for each in checks if each.evidence.startswith(LOADED)}
     joined = []
     for each in checks:
-        version = loaded.get(each.host, "") if each.id == "nccl-version" else ""
-        package = each.evidence if each.status == "pass" and version and not each.evidence.startswith(LOADED) else ""
-        if package and package != version:
+        version = loaded.get(each.host, "")
+        of_package = each.id == "nccl-version" and version and not each.evidence.startswith(LOADED)
+        if not of_package or each.status not in ("pass", "skip", "unknown"):
+            joined.append(each)
+        elif each.status == "pass" and each.evidence != version:  # the evidence is the version of the package
             cause = "LD_LIBRARY_PATH or LD_PRELOAD replaces the NCCL that torch was built for"
-            text = f"its ranks load NCCL {version}, and torch came with {package}"
+            text = f"its ranks load NCCL {version}, and torch came with {each.evidence}"
             fix = "--env LD_LIBRARY_PATH= --env LD_PRELOAD="
             joined.append(replace(each, status="warn", evidence=text, cause=cause, fix=fix, doc="nccl-mismatch"))
-        elif not (package or (version and each.status in ("skip", "unknown"))):
-            joined.append(each)
     return joined
 
 
@@ -83,6 +84,7 @@ def _nccl_name(node: Node) -> str:
 
 @check_each("driver")
 def check_driver(node: Node, nodes: Sequence[Node]) -> Fault | str:
+    """Check that the NVIDIA driver runs the CUDA that torch was built for, and is the one of the other nodes."""
     driver, cuda = node.inventory["driver"], node.inventory["cuda"]
     if not driver or not cuda:
         why = "no NVIDIA driver" if not driver else "this torch was built without CUDA"

@@ -20,24 +20,24 @@ from ddpkit.transports.survey import Connections, Survey
 
 
 def from_problem(problem: Problem) -> Check:
-    """A problem, with its cause."""
+    """Return the failed check of a problem, with its cause."""
     symptom = find_symptom(problem.check, problem.what)
     fix = symptom.fix.format(host=problem.host) or problem.fix
     return Fault("fail", problem.what, symptom.cause, fix, symptom.entry).of(problem.check, problem.host)
 
 
 def with_inventory(problem: Problem, inventory: NodeInventory, target: str, master: str) -> Problem:
-    """Add details from a node's inventory to its problem. `master`: rank 0's address, as asked for."""
+    """Add details from a node's inventory to its problem. `master`: rank 0's address, where the user gave one."""
     owner, space = inventory["port_owner"], inventory["space"].get("tmp")
     if problem.check == "master-port" and owner and "cannot listen" in problem.what:
         what = f"{problem.what} by pid {owner['pid']} ({owner['command']}), user {owner['user']}"
         return replace(problem, what=f"{what}; by default ddpkit chooses a free port", fix="remove -o master_port")
-    means = inventory["names"].get(master) if master else None
-    elsewhere = isinstance(means, list) and means != [master]
-    if problem.check == "master-port" and elsewhere and "cannot reach" in problem.what:
-        return replace(problem, what=f"{problem.what}; {master} resolves to {', '.join(means or ())} on that node")
-    full = problem.check == "tmp" and "no space left" in problem.what
-    if full and space and space["inodes"] and not space["inodes_free"]:
+    addresses = inventory["names"].get(master) if master else None  # a text: why the name has none
+    unreached = problem.check == "master-port" and "cannot reach" in problem.what
+    if unreached and isinstance(addresses, list) and addresses != [master]:
+        return replace(problem, what=f"{problem.what}; {master} resolves to {', '.join(addresses)} on that node")
+    disk_full = problem.check == "tmp" and "no space left" in problem.what
+    if disk_full and space and space["inodes"] and not space["inodes_free"]:
         what = f"cannot write to its directory {space['folder']}: no inodes left, with {space['free'] >> 20} MiB free"
         return replace(problem, what=what, fix=f"ssh {target} df -i {shlex.quote(str(space['folder']))}")
     return problem
@@ -54,8 +54,8 @@ class SurveyResult:
 
     hosts: list[str]
     checks: list[Check] = field(default_factory=list)
-    world: World | None = None
-    left_out: list[str] = field(default_factory=list)
+    world: World | None = None  # None: no nodes are left that reach each other
+    left_out: list[str] = field(default_factory=list)  # labels of nodes with a problem
 
 
 def survey_nodes(
@@ -75,6 +75,7 @@ class _NodeSurvey:
         self._result = SurveyResult(hosts=[spec.label for spec in pool.specs])
 
     def run(self, *, smi: bool) -> SurveyResult:
+        """Take the steps in order. A node with a problem takes no part in the next one."""
         pool, result = self._pool, self._result
         self._progress(f"connecting to {len(pool.specs)} nodes")
         self._drop(pool.connect(HELLO_LIMIT))
@@ -113,6 +114,7 @@ class _NodeSurvey:
         ]
 
     def _gather_inventories(self, *, smi: bool) -> None:
+        """Ask each node for its inventory. `smi`: also what nvidia-smi says, which can take long."""
         pool, facts, requirements = self._pool, self._nodes.facts, self._requirements
         hosts = list(dict.fromkeys(facts[spec.label]["host"] for spec in pool.specs))
         # Names that each node resolves: all of a few nodes, of many that of rank 0 alone.
@@ -130,6 +132,7 @@ class _NodeSurvey:
         self._drop(silent)
 
     def _node(self, spec: HostSpec) -> Node:
+        """Return what checks of a node look at."""
         facts, inventory = self._nodes.facts[spec.label], self._inventories[spec.label]
         requirements = self._requirements
         return Node(
@@ -167,14 +170,14 @@ class _NodeSurvey:
                 self._result.checks.append(new)
 
     def _connect(self) -> None:
-        """Let the nodes try each other. Where some fail, the world is made of the others."""
+        """Let the nodes try each other. Where some fail, those that are left try again, and make the world."""
         pool, result, nodes = self._pool, self._result, self._nodes
-        for _ in result.hosts:
+        for _ in result.hosts:  # each further try has at least one node less
             self._listen_on_first()
             if not pool.specs:
                 return
             if pool.specs[0].label != result.hosts[0]:
-                # The address means a node that was left out.
+                # The user's address of rank 0 means a node that was left out.
                 self._requirements = nodes.requirements = replace(self._requirements, master_addr="")
             single = len(pool.specs) == 1
             if not single:
@@ -191,7 +194,7 @@ class _NodeSurvey:
                 return
 
     def _check_connections(self, connections: Connections, reachability: Reachability) -> bool:
-        """Check the network between the nodes. Returns whether all of them can stay."""
+        """Check the network between the nodes, and leave out those with a fault. Returns whether none has one."""
         result, specs, facts = self._result, self._nodes.specs, self._nodes.list_facts()
         master = self._requirements.master_addr
         problems = network_checks.locate_problems(master, specs, facts, reachability, connections.problems)
@@ -203,30 +206,32 @@ class _NodeSurvey:
         result.checks += chosen
         problems = self._explained(problems)
         self._pass_network_checks(specs, facts, problems)
-        misled = {check.host for check in chosen if check.status == "fail"} - {problem.host for problem in problems}
-        if not problems and not misled:
+        wrong_interface = {check.host for check in chosen if check.status == "fail"}
+        wrong_interface -= {problem.host for problem in problems}
+        if not problems and not wrong_interface:
             return True
         self._drop(problems)
-        result.left_out += misled
-        self._pool.drop(misled)
+        result.left_out += wrong_interface
+        self._pool.drop(wrong_interface)
         return False
 
     def _pass_network_checks(
         self, specs: Sequence[HostSpec], facts: Sequence[NodeFacts], problems: Sequence[Problem]
     ) -> None:
-        known = {(problem.host, problem.check) for problem in problems}
-        known |= {(check.host, check.id) for check in self._result.checks}
+        """Add the checks of the network that nothing is wrong with, and that no other result is about."""
+        reported = {(problem.host, problem.check) for problem in problems}
+        reported |= {(check.host, check.id) for check in self._result.checks}
         for spec in specs:
             for check in ("mesh", "master-port", "names", "interfaces"):
-                if (spec.label, check) in known or (check == "master-port" and spec is not specs[0]):
+                if (spec.label, check) in reported or (check == "master-port" and spec is not specs[0]):
                     continue
                 evidence = f"port {facts[0]['port']}" if check == "master-port" else ""
                 self._result.checks.append(Check(id=check, status="pass", host=spec.label, evidence=evidence))
 
     def _listen_on_first(self) -> None:
-        """Let the first node listen on rank 0's port, where the one that did was left out.
+        """Let the first node listen on rank 0's port, where the node that did was left out.
 
-        Any port will do if that one is taken there: the launch that is tested does not want it on this node.
+        Any port will do if that port is taken there: the launch that is tested does not want it on this node.
         """
         pool, facts = self._pool, self._nodes.facts
         for port in (self._requirements.master_port, 0):

@@ -26,7 +26,7 @@ from ddpkit.transports.reachability import OPEN_PORTS
 BAD = PreflightError.exit_code  # of a rank of ddpkit's own programs that found a problem
 STAGES = ("ranks", "gloo", "gpu-map", "nccl", "speed")
 GEMM = "a matrix product"
-_ENDED = ("reset by peer", "closed by peer", "roken pipe")
+_LOST_PEER = ("reset by peer", "closed by peer", "roken pipe")
 # Texts of problems that another rank caused.
 _CONSEQUENCES = (
     "ended, or hung",
@@ -57,7 +57,7 @@ def _library_error(check: str, text: str) -> tuple[str, str, str]:
 
 
 def rank_hosts(plan: Plan, run: ProgramRun) -> dict[int, str]:
-    """The host of each rank: as the rank reported it, else as the plan has it."""
+    """Return the host of each rank: by the plan, else by its report. Of a scheduler's steps, the report comes first."""
     reported = {event["rank"]: event["host"] for event in run.starts}
     planned = {rank: step.host for step in plan.steps if not step.scheduled for rank in step.ranks}
     nodes = next((event["nodes"] for event in run.starts if event["nodes"]), "")
@@ -74,7 +74,7 @@ def check_ranks(run: ProgramRun, plan: Plan, *, speed: bool) -> list[Check]:
     bad_checks = _problems(run, where)
     failure = run.outcome.failure
     if failure is not None and not (failure.code == BAD and bad_checks):
-        # Reports of the others about it, and about each other, follow from it.
+        # What other ranks report about that rank, and about each other, follows from its end.
         bad_checks = [check for check in bad_checks if not any(words in check.evidence for words in _CONSEQUENCES)]
         bad_checks = [_died(failure, run, where), *bad_checks]
     if run.silent:
@@ -84,9 +84,9 @@ def check_ranks(run: ProgramRun, plan: Plan, *, speed: bool) -> list[Check]:
     checks = list(bad_checks)
     for stage in STAGES:
         if stage in passed and stage not in {check.id for check in bad_checks}:
-            checks.append(Check(id=stage, status="pass", evidence=_figures(stage, passed[stage], plan)))
+            checks.append(Check(id=stage, status="pass", evidence=_describe_figures(stage, passed[stage], plan)))
         elif stage not in bad and stage not in passed:
-            checks.append(Check(id=stage, status="skip", evidence=_why_not(stage, bad, run, speed=speed)))
+            checks.append(Check(id=stage, status="skip", evidence=_why_skipped(stage, bad, run, speed=speed)))
     return checks
 
 
@@ -96,11 +96,11 @@ def _problems(run: ProgramRun, where: Mapping[int, str]) -> list[Check]:
     started = {event["rank"] for event in run.starts}
     checks = []
     for event in run.problems:
-        if _is_consequence(event, self_reported, alone=len(run.problems) == 1):
+        if _is_consequence(event, self_reported, only_one=len(run.problems) == 1):
             continue
         text, cause, rank, fix = event["problem"], event.get("cause", ""), event["rank"], compose_fix(event, where)
         if "did not join" in text:
-            text, cause, fix = _missing(text, rank in started, where.get(rank, ""))
+            text, cause, fix = _explain_missing(text, rank in started, where.get(rank, ""))
         elif "does not proceed" in text or "ended, or hung" in text:
             # An end would have been seen.
             cause = "it did not end, so it hangs: it is stopped, is in an endless loop, or its node failed"
@@ -123,18 +123,18 @@ def _problems(run: ProgramRun, where: Mapping[int, str]) -> list[Check]:
     return list(_merge_alike(dict.fromkeys(checks)))
 
 
-def _is_consequence(event: ProblemEvent, self_reported: Collection[int | None], *, alone: bool) -> bool:
-    """Whether a problem follows from another one. A rank that reports itself is believed, and its end ends others."""
+def _is_consequence(event: ProblemEvent, self_reported: Collection[int | None], *, only_one: bool) -> bool:
+    """Whether a problem follows from another one. What a rank reports of itself is believed, and ends other ranks."""
     text, rank = event["problem"], event["rank"]
-    if not alone and any(words in text for words in _ENDED):
+    if not only_one and any(words in text for words in _LOST_PEER):
         return True
     if rank == event["sender"]:
         return False
     return bool(("did not join" in text and self_reported) or ("does not proceed" in text and rank in self_reported))
 
 
-def _missing(text: str, started: bool, host: str) -> tuple[str, str, str]:
-    """Evidence, cause and fix for a rank that did not join."""
+def _explain_missing(text: str, started: bool, host: str) -> tuple[str, str, str]:
+    """Return evidence, cause and fix for a rank that did not join."""
     there = f"on {host or 'its host'}"
     if started:
         cause = "it started, and hangs before the rendezvous: in the import of torch, or in the connection to rank 0"
@@ -158,17 +158,17 @@ def _merge_alike(checks: Iterable[Check]) -> Iterator[Check]:
 
 
 def _silent(run: ProgramRun, where: Mapping[int, str], plan: Plan) -> Iterator[Check]:
-    """Yield the ranks that blocked a stage: those without any event, else those without a report."""
+    """Yield the first rank of each host that blocked the others: it did not start, or did not join the rendezvous."""
     refused_by = _not_launched(run)
     if refused_by is not None:
         yield refused_by
         return
     started = {event["rank"] for event in run.starts}
     reported = {event["rank"] for event in run.reports}
-    mute = [rank for rank in range(plan.world_size) if rank not in started]
-    stuck = mute or [rank for rank in range(plan.world_size) if rank not in reported]
+    not_started = [rank for rank in range(plan.world_size) if rank not in started]
+    stuck = not_started or [rank for rank in range(plan.world_size) if rank not in reported]
     last = next((line for line in reversed(run.agent_lines) if line.strip()), "")
-    what = "did not start" if mute else "started, and did not join the rendezvous"
+    what = "did not start" if not_started else "started, and did not join the rendezvous"
     for host, ranks in groupby(stuck, key=lambda rank: where.get(rank, "")):
         first = next(ranks)
         read = f"less {shlex.quote(run.folder)}/*.log"
@@ -179,7 +179,7 @@ def _silent(run: ProgramRun, where: Mapping[int, str], plan: Plan) -> Iterator[C
 
 
 def _not_launched(run: ProgramRun) -> Check | None:
-    """A node whose slurmd starts nothing, by srun's words. That srun kills the other tasks is a consequence."""
+    """Return the check of a node whose slurmd starts nothing, by srun's words. Then srun kills the other tasks."""
     for line in run.agent_lines:
         match = re.search(r"Task launch .*failed on node (\S+?): (.+)", line)
         if match:
@@ -191,34 +191,32 @@ def _not_launched(run: ProgramRun) -> Check | None:
 
 
 def _died(failure: Failure, run: ProgramRun, where: Mapping[int, str]) -> Check:
-    """A rank that ended before it could report a problem; or a job, or srun, or a node."""
+    """Return the check of a failure that no rank reported: a rank that ended, or a job, srun or a node."""
     from ddpkit.diagnosis.catalogue import entry_of_signal
 
     not_launched = _not_launched(run)
     if not_launched is not None:
         return not_launched
     last = next((line for line in reversed(failure.last_lines) if line.strip()), "").strip()
-    ours = failure.rank is not None
-    reached = [event["stage"] for event in run.stages]
-    stage = "ranks" if "ranks" not in reached else "nccl" if "gloo" in reached else "gloo"
-    scheduled = not ours and (failure.what.startswith("job ") or failure.what == "srun")
+    scheduled = failure.rank is None and (failure.what.startswith("job ") or failure.what == "srun")
     if scheduled and (failure.code == LaunchError.exit_code or "srun: error" in last):
         return check_refusal(f"{failure.what}: {failure.reason or last}", verdict.hint(failure))
-    how, _, usually = verdict.describe_exit(failure).partition(": ") if not failure.reason else (failure.reason, "", "")
-    what = f"rank {failure.rank}" if ours else failure.what
-    evidence = f"{what} {'ended' if ours else 'failed'} after {failure.seconds:.1f} s: {how}"
-    if last:
-        evidence += f"; its last line: {last}"
-    fix = "sinfo -R" if scheduled else verdict.hint(failure)
-    ended = entry_of_signal(failure.signal)
-    if not (failure.log or scheduled or ended) or fix == "less ":
-        fix = f"ls {shlex.quote(run.folder)}"  # it left no line
+    who = f"{failure.what} failed" if failure.rank is None else f"rank {failure.rank} ended"
+    how, usual_cause = verdict.split_exit(failure)
+    evidence = f"{who} after {failure.seconds:.1f} s: {how}" + (f"; its last line: {last}" if last else "")
     text = "\n".join((evidence, *failure.last_lines))
-    cause = usually or _cause(text) or ("its process ended" if ours else "")
-    stage, host = ("scheduler", "") if scheduled else (stage, failure.host)
-    doc = ended.id if ours and ended else _entry(stage, text)
-    host = host if failure.rank is None else where.get(failure.rank, failure.host)
-    return Fault("fail", evidence, cause, fix, doc).of(stage, host, failure.rank)
+    cause = usual_cause or _cause(text)
+    if scheduled:
+        return Fault("fail", evidence, cause, "sinfo -R", _entry("scheduler", text)).of("scheduler")
+    passed = [event["stage"] for event in run.stages]
+    stage = "ranks" if "ranks" not in passed else "nccl" if "gloo" in passed else "gloo"  # the one that it was in
+    by_signal = entry_of_signal(failure.signal)
+    fix = verdict.hint(failure) if failure.log or by_signal else f"ls {shlex.quote(run.folder)}"  # it left no line
+    if failure.rank is None:
+        return Fault("fail", evidence, cause, fix, _entry(stage, text)).of(stage, failure.host)
+    doc = by_signal.id if by_signal else _entry(stage, text)
+    host = where.get(failure.rank, failure.host)
+    return Fault("fail", evidence, cause or "its process ended", fix, doc).of(stage, host, failure.rank)
 
 
 def check_refusal(words: str, hint: str) -> Check:
@@ -258,7 +256,8 @@ def check_past(pasts: Iterable[Past]) -> Iterator[Check]:
             )
 
 
-def _figures(stage: str, event: StageEvent, plan: Plan) -> str:
+def _describe_figures(stage: str, event: StageEvent, plan: Plan) -> str:
+    """Return the figures of a stage that all ranks passed: of the slowest rank; empty where it has none."""
     done = event.get("done") or {}
     if stage == "ranks":
         return f"{plan.world_size} of {plan.world_size} joined"
@@ -273,7 +272,7 @@ def _figures(stage: str, event: StageEvent, plan: Plan) -> str:
     return ""
 
 
-def _why_not(stage: str, bad: set[str], run: ProgramRun, *, speed: bool) -> str:
+def _why_skipped(stage: str, bad: set[str], run: ProgramRun, *, speed: bool) -> str:
     reports = run.reports
     if bad:
         return f"requires {', '.join(sorted(bad))}"
@@ -300,7 +299,7 @@ def seconds_left(text: str) -> int | None:
 
 
 def check_slurm_nodes(run: ProgramRun, plan: Plan) -> list[Check]:
-    """Checks of nodes, from their facts, and from the attempts of their ranks to reach each other."""
+    """Checks of SLURM's nodes, from the facts and the attempts to reach each other that one rank of each sent."""
     reported = {event["look"]["host"]: event for event in run.node_facts}
     attempts = {event["host"]: event for event in run.done("mesh") if "host" in event}
     per_node = max(1, plan.world_size // max(1, len(reported)))
@@ -344,7 +343,7 @@ def _clock_offset(event: DoneEvent | None) -> tuple[float, float]:
 
 
 def _check_version(name: str, nodes: Sequence[Node], versions: Mapping[str, str]) -> Iterator[Check]:
-    """Compare the versions of a program. `versions`: by node."""
+    """Compare the versions of Python or torch. `versions`: by the label of a node; `None` as text: torch is missing."""
     # What is behind the second point of Python's version changes nothing between ranks.
     values = {label: each.rpartition(".")[0] if name == "python" else each for label, each in versions.items()}
     usual = most_common(list(values.values()))
@@ -368,22 +367,23 @@ def _check_version(name: str, nodes: Sequence[Node], versions: Mapping[str, str]
 
 
 def _check_mesh(attempts: Mapping[str, DoneEvent], nodes: Sequence[Node]) -> Iterator[Check]:
+    """Check that each node is reached by all others on one of its addresses. `attempts`: of the hosts, by name."""
     addresses = {
         node.label: [address for _, address in node.facts["addresses"] if ":" not in address] for node in nodes
     }
     for host in attempts:
-        cut = {
+        cut_off = {  # the errors by address, by the host that met them; an empty error: it reached this address
             other: event["errors"][host]
             for other, event in attempts.items()
             if host in event["errors"] and all(event["errors"][host].values())
         }
-        if not cut:
+        if not cut_off:
             yield Check(id="mesh", status="pass", host=host)
             continue
-        errors = next(iter(cut.values()))
+        errors = next(iter(cut_off.values()))
         why = "; ".join(f"{address}: {error}" for address, error in errors.items())
         symptom = find_symptom("mesh", why)
-        known = [addresses[other][0] for other in cut if addresses.get(other)]
-        opens = f"ssh {host} sudo iptables -I INPUT -p tcp -s {','.join(known)} -j ACCEPT" if known else OPEN_PORTS
-        what = f"{', '.join(cut)} cannot reach its high ports ({why})"
+        sources = [addresses[other][0] for other in cut_off if addresses.get(other)]
+        opens = f"ssh {host} sudo iptables -I INPUT -p tcp -s {','.join(sources)} -j ACCEPT" if sources else OPEN_PORTS
+        what = f"{', '.join(cut_off)} cannot reach its high ports ({why})"
         yield Fault("fail", what, symptom.cause, opens, symptom.entry).of("mesh", host)

@@ -214,7 +214,7 @@ def compose_fix(event: ProblemEvent, hosts: Mapping[int, str]) -> str:
 
 
 EVENT = b"\x1eddpkit "
-MARGIN = 5.0  # seconds beyond that; a node that is gone does not answer later either
+MARGIN = 5.0  # seconds beyond an announced silence; also the margin of a link: a lost node does not answer later
 GRACE = 1.0  # seconds for ranks of ours to end: they have sent their events
 AGENTS = 200  # lines
 RUNS = " runs on "  # in a note of a scheduler's link: the job has started
@@ -336,6 +336,7 @@ class _EventReader(Relay):
         self.agent_lines: deque[str] = deque(maxlen=AGENTS)
 
     def write(self, rank: int | None, host: str, agent: str, number: int, data: bytes, *, show: bool = True) -> None:
+        """Take events out of the lines, and write the rest to the logs."""
         rest = []
         for line in data.splitlines(keepends=True):
             event = read_event(line[len(EVENT) :], rank) if line.startswith(EVENT) else None
@@ -359,13 +360,13 @@ class SilenceWatch:
     def __init__(self, inbox: executor.Inbox, seconds: float) -> None:
         self.broken = False
         self._inbox, self._seconds = inbox, seconds
-        self._last: float | None = None  # None: a scheduler has not started them yet
+        self._last: float | None = None  # the time of the last event; None: a scheduler has not started them yet
         self._over = threading.Event()
         if seconds:
             threading.Thread(target=self._watch, daemon=True).start()
 
     def reset(self, waits: float = 0.0) -> None:
-        """Begin to count again. `waits`: seconds for which a rank has announced to be silent."""
+        """Begin to count again, not before `waits` seconds are over: for these a rank has announced to be silent."""
         until = time.monotonic() + max(0.0, waits + MARGIN - self._seconds)
         self._last = until if self._last is None else max(self._last, until)
 
@@ -434,6 +435,7 @@ def announced_silence(event: Event) -> float:
 def _follow(
     live: LiveRun, on_event: Callable[[Event], None], note: Callable[[str], None], watch: SilenceWatch
 ) -> ProgramRun:
+    """Follow the ranks to their end. Each event, and the note that a scheduler's job runs, resets the watch."""
     events: list[Event] = []
 
     def take(event: Event) -> None:
@@ -460,12 +462,7 @@ def _follow(
         outcome = live.follow(relay, TextDisplay(), connect=connect)
     finally:
         relay.close()
-    return ProgramRun(
-        outcome=outcome,
-        events=events,
-        folder=str(live.folder),
-        agent_lines=tuple(relay.agent_lines),
-    )
+    return ProgramRun(outcome=outcome, events=events, folder=str(live.folder), agent_lines=tuple(relay.agent_lines))
 
 
 Depth = Literal["quick", "usual", "full"]

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ddpkit.execution.job import SET_BY_DDPKIT
 from ddpkit.launchers.command_line import find_launcher
 from ddpkit.launchers.shell import Secret, guard, join, quote
-from ddpkit.preflight.check import Check, Fault, Node, Status, check_each, rank_environ
+from ddpkit.preflight.check import Check, Fault, Node, Status, check_each, file_of, plain, rank_environ
 from ddpkit.transports.compatibility import most_common
 
 
@@ -16,7 +16,8 @@ def check_request(
     backend: str, script: Sequence[str], env: Mapping[str, str], environ: Mapping[str, str], nnodes: int, *, slurm: bool
 ) -> list[Check]:
     """Findings about the request. `env`: what the user sets for ranks; `environ`: this shell's."""
-    checks = [*_launcher(script, nnodes), *_set(env, nnodes), *(_slurm(environ) if slurm else ())]
+    of_slurm = _check_allocation(environ) if slurm else ()
+    checks = [*_check_nested_launcher(script, nnodes), *_check_variables(env, nnodes), *of_slurm]
     return checks or [Check(id="request", status="pass", evidence=f"backend {backend}")]
 
 
@@ -24,8 +25,8 @@ def _wrong(evidence: str, cause: str, fix: str, doc: str, status: Status = "fail
     return Check(id="request", status=status, evidence=evidence, cause=cause, fix=fix, doc=doc)
 
 
-def _launcher(script: Sequence[str], nnodes: int) -> Iterator[Check]:
-    """A launcher as the script of a launch: every rank of ours would start ranks of its own."""
+def _check_nested_launcher(script: Sequence[str], nnodes: int) -> Iterator[Check]:
+    """Check that the script of a launch is no launcher: every rank would start ranks of its own."""
     nested = find_launcher(script)
     if nested is None:
         return
@@ -57,8 +58,8 @@ def _launcher(script: Sequence[str], nnodes: int) -> Iterator[Check]:
     )
 
 
-def _set(env: Mapping[str, str], nnodes: int) -> Iterator[Check]:
-    """Variables that the user sets for all ranks alike."""
+def _check_variables(env: Mapping[str, str], nnodes: int) -> Iterator[Check]:
+    """Check the variables that the user sets for all ranks alike."""
     for name in env:
         if name in SET_BY_DDPKIT and name != "MASTER_ADDR":
             yield _wrong(
@@ -84,8 +85,8 @@ def _set(env: Mapping[str, str], nnodes: int) -> Iterator[Check]:
         )
 
 
-def _slurm(environ: Mapping[str, str]) -> Iterator[Check]:
-    """Contradictions between the variables of this allocation."""
+def _check_allocation(environ: Mapping[str, str]) -> Iterator[Check]:
+    """Check that the variables of a SLURM allocation do not contradict each other."""
     tasks, nodes = environ.get("SLURM_NTASKS", ""), environ.get("SLURM_JOB_NUM_NODES", "")
     per_node = environ.get("SLURM_NTASKS_PER_NODE", "")
     if tasks.isdecimal() and nodes.isdecimal() and per_node.isdecimal() and int(tasks) < int(nodes) * int(per_node):
@@ -121,15 +122,16 @@ def _shown(name: str, value: object) -> str:
 
 
 def check_environment(nodes: Sequence[Node]) -> Iterator[Check]:
-    every = {node.label: rank_environ(node) for node in nodes}
-    names = sorted({name for values in every.values() for name in values} - _OWN)
-    common = {name: most_common([_plain(values.get(name)) for values in every.values()]) for name in names}
+    """Check that variables are equal on all nodes, but for those that name what a node has, and that none does harm."""
+    environs = {node.label: rank_environ(node) for node in nodes}
+    names = sorted({name for values in environs.values() for name in values} - _OWN)
+    common = {name: most_common([plain(values.get(name)) for values in environs.values()]) for name in names}
 
     @check_each("environment")
     def check(node: Node, _: Sequence[Node]) -> Iterator[Fault | str]:
-        values, gpus = every[node.label], bool(node.facts["gpus"])
-        odd = [name for name in names if _plain(values.get(name)) != common[name]]
-        faults: list[Fault | str] = [_differs(node, name, values.get(name), common[name]) for name in odd]
+        values, gpus = environs[node.label], bool(node.facts["gpus"])
+        odd = [name for name in names if plain(values.get(name)) != common[name]]
+        faults: list[Fault | str] = [_unlike_others(node, name, values.get(name), common[name]) for name in odd]
         faults += _contradictions(values, alone=len(nodes) == 1, gpus=gpus)
         faults += _left_over(values) if gpus else ()
         yield from faults or [f"{len(values)} set"]
@@ -166,20 +168,12 @@ _NCCL_NAMES = (
     TORCH_NCCL_ENABLE_MONITORING TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC TORCH_NCCL_AVOID_RECORD_STREAMS
     TORCH_NCCL_HIGH_PRIORITY TORCH_NCCL_DEBUG_INFO_TEMP_FILE TORCH_FR_BUFFER_SIZE TORCH_DISTRIBUTED_DEBUG""".split(),
 )
-_UNSET = ""
-# Of a line in one of NCCL's own files: where it stands.
-_FROM = re.compile(r"^(.*) \((/[^()]*)\)$")
 
 
-def _plain(value: str | None) -> str:
-    """A value, wherever it was set."""
-    match = _FROM.match(value or "")
-    return match[1] if match else value or _UNSET
-
-
-def _differs(node: Node, name: str, value: str | None, common: str) -> Fault:
-    file = match[2] if (match := _FROM.match(value or "")) else ""
-    own = "not set" if value is None else (_shown(name, _plain(value)) or "empty") + (f" ({file})" if file else "")
+def _unlike_others(node: Node, name: str, value: str | None, common: str) -> Fault:
+    """Return the fault of a variable that has another value than on most nodes; None and an empty text: not set."""
+    file = file_of(value)
+    own = "not set" if value is None else (_shown(name, plain(value)) or "empty") + (f" ({file})" if file else "")
     others = _shown(name, common) if common else "not set"
     if file:
         fix = node.command(f"grep -n ^{quote(name)}= {quote(file)}")
@@ -195,8 +189,8 @@ def _differs(node: Node, name: str, value: str | None, common: str) -> Fault:
 
 
 def _contradictions(values: Mapping[str, str], *, alone: bool, gpus: bool) -> Iterator[Fault]:
-    """Single settings that break runs, as they stand."""
-    names, gloo = _plain(values.get("NCCL_SOCKET_IFNAME")), _plain(values.get("GLOO_SOCKET_IFNAME"))
+    """Yield settings that break or slow runs, whatever the other nodes have. `alone`: there is one node."""
+    names, gloo = plain(values.get("NCCL_SOCKET_IFNAME")), plain(values.get("GLOO_SOCKET_IFNAME"))
     found: list[tuple[bool, str, str, str]] = []  # whether it is fatal; what, why, and what to do
     if names.startswith("^") and "lo" not in names[1:].split(","):
         cause = "^ excludes only the listed interfaces, and no longer excludes lo and docker0"
@@ -221,15 +215,15 @@ def _contradictions(values: Mapping[str, str], *, alone: bool, gpus: bool) -> It
 
 
 def _left_over(values: Mapping[str, str]) -> Iterator[Fault]:
-    """Yield variables of a search for a fault, and names without an effect."""
+    """Yield variables that somebody set in a search for a fault and left, and names that NCCL does not know."""
     found = []  # what, why, and what to do
     for name, cause in _LEFT_OVER:
-        if _plain(values.get(name)) not in ("", "0"):
-            found.append((f"{name} is {_plain(values[name])}", cause, f"--env {name}=0"))
+        if plain(values.get(name)) not in ("", "0"):
+            found.append((f"{name} is {plain(values[name])}", cause, f"--env {name}=0"))
     for name in _FORCED:
         if name in values:
             cause = "NCCL does not choose by size and topology: slow, or an error with another number of ranks"
-            what = f"{name} is {_plain(values[name]) or 'empty'}"
+            what = f"{name} is {plain(values[name]) or 'empty'}"
             found.append((what, cause, f"grep -rn {name} ~/.bashrc ~/.profile /etc/nccl.conf"))
     if values.get("TORCH_DISTRIBUTED_DEBUG", "").upper() == "DETAIL":
         cause = "every collective is compared between all ranks first: slow, for debugging only"
@@ -237,7 +231,7 @@ def _left_over(values: Mapping[str, str]) -> Iterator[Fault]:
     for name in sorted(set(values) - set(_NCCL_NAMES)):
         right = next((each for each in _NCCL_NAMES if _one_edit(name, each)), "")
         if right:
-            fix = f"--env {quote(right + '=' + _shown(name, _plain(values[name])))}"
+            fix = f"--env {quote(right + '=' + _shown(name, plain(values[name])))}"
             found.append((f"{name} is no variable of NCCL", f"{right} is one", fix))
     for what, cause, fix in found:
         yield Fault("warn", what, cause, fix, "env-left-over")

@@ -101,16 +101,17 @@ def _shm_fix(node: Node, space: Space) -> str:
 
 @check_each("disk")
 def check_disk(node: Node, nodes: Sequence[Node]) -> Iterator[Fault | str]:
-    full = [use for use in node.inventory["space"] if use.startswith("/")]
+    full = [use for use in node.inventory["space"] if use.startswith("/")]  # others, by their path
     spaces = [space for use in ("tmp", "workdir") if (space := node.inventory["space"].get(use))]
     text = "; ".join(dict.fromkeys(f"{space['folder']}: {size(space['free'])} free" for space in spaces))
-    faults = [fault for use in ("tmp", "workdir", *full) for fault in _one_disk(node, use)]
+    faults = [fault for use in ("tmp", "workdir", *full) for fault in _check_file_system(node, use)]
     yield from faults
     if not faults:
         yield text
 
 
-def _one_disk(node: Node, use: str) -> Iterator[Fault]:
+def _check_file_system(node: Node, use: str) -> Iterator[Fault]:
+    """Yield the fault of a file system by what it is used for: `tmp`, `workdir`, or its own place."""
     space = node.inventory["space"].get(use)
     if space is None or space["total"] == 0:  # a file system that counts nothing
         return
@@ -159,10 +160,10 @@ def check_memory(node: Node, nodes: Sequence[Node]) -> Fault | str:
 def check_cpus(node: Node, nodes: Sequence[Node]) -> Fault | str:
     cpus, usable = node.inventory["cpus"], _usable(node)
     text = f"{usable:g} of {cpus['machine']} CPUs"
-    # Fewer than ranks is slow; on a machine that has no more it is what one asked for. One core, where the other
-    # nodes give more, is a mistake also for one rank.
-    alone = usable == 1 and all(_usable(other) > 1 for other in nodes if other is not node) and len(nodes) > 1
-    if (usable >= node.slots and not alone) or usable >= (cpus["machine"] or 1):
+    # Fewer CPUs than ranks are slow; on a machine that has no more, the user asked for that. One core, where all other
+    # nodes have more, is a mistake also for one rank.
+    only_one = usable == 1 and all(_usable(other) > 1 for other in nodes if other is not node) and len(nodes) > 1
+    if (usable >= node.slots and not only_one) or usable >= (cpus["machine"] or 1):
         return text
     what = f"{count(node.slots, 'rank')} on {text}"
     cause = "the ranks and their DataLoader workers share the CPUs of the job or the container"
@@ -189,7 +190,7 @@ SKEW_WARN, SKEW_FAIL = 2.0, 5.0  # seconds; torchrun's c10d rendezvous takes a n
 
 
 def check_clock(nodes: Sequence[Node]) -> Iterator[Check]:
-    """Against the middle of all clocks: the launcher's own may be the one that is wrong. Of two it decides."""
+    """Compare each clock with the median of all: the launcher's own may be wrong. Of two nodes its clock decides."""
     middles = sorted([*(sum(node.clock_offset) / 2 for node in nodes), *([0.0] if len(nodes) == 2 else [])])
     middle = middles[len(middles) // 2]
 
@@ -210,6 +211,7 @@ def check_clock(nodes: Sequence[Node]) -> Iterator[Check]:
 
 
 def check_infiniband(nodes: Sequence[Node]) -> Iterator[Check]:
+    """Check that each node has as many ports as the best one, as many active ones, and that a process can use them."""
     most = max((len(node.inventory["infiniband"]) for node in nodes), default=0)
     most_active = max(
         (sum(port["state"] == "ACTIVE" for port in node.inventory["infiniband"]) for node in nodes), default=0
@@ -235,11 +237,11 @@ def check_infiniband(nodes: Sequence[Node]) -> Iterator[Check]:
             return Fault("warn" if active else "fail", what, cause, fix, "ib-link-lost")
         closed = [port.get("no_verbs", "") for port in ports if port["state"] == "ACTIVE"]
         if closed and all(closed):
-            kind = node.inventory["container"]
+            in_container = node.inventory["container"]
             give = "give the container its files: --device=/dev/infiniband --ulimit=memlock=-1"
             what = f"{active} of {len(ports)} ports are active, and none can be used here: {closed[0]}"
             cause = "NCCL would use Ethernet, which is slower, without a message"
-            fix = give if kind else node.command("ls -l /dev/infiniband")
+            fix = give if in_container else node.command("ls -l /dev/infiniband")
             return Fault("fail", what, cause, fix, "ib-not-used")
         pairs = closest_adapters(node)
         return f"{active} of {len(ports)} ports are active" + (f"; nearest: {pairs}" if pairs else "")
@@ -292,19 +294,19 @@ def check_logs(log_dir: str) -> Check:
         reason = (error.strerror or str(error)).lower()
         if error.errno == errno.ENOSPC and room and room["inodes"] and not room["inodes_free"]:
             reason = "no inodes left"
-        return _bad("fail", f"cannot write logs to {folder}: {reason}", find_symptom("log-folder", reason).cause)
+        return _log_fault("fail", f"cannot write logs to {folder}: {reason}", find_symptom("log-folder", reason).cause)
     if room and room["total"]:
         few = bool(room["inodes"]) and room["inodes_free"] < INODES_WARN
         if room["free"] < DISK_WARN:
             text = f"the file system of the log directory {folder} has {size(room['free'])} free"
-            return _bad("fail" if room["free"] < DISK_FAIL else "warn", text, "logs need more space")
+            return _log_fault("fail" if room["free"] < DISK_FAIL else "warn", text, "logs need more space")
         if few:
             text = f"the file system of the log directory {folder} has {room['inodes_free']} inodes left"
-            return _bad("fail" if room["inodes_free"] < INODES_FAIL else "warn", text, "logs need more space")
+            return _log_fault("fail" if room["inodes_free"] < INODES_FAIL else "warn", text, "logs need more space")
     return Check(id="disk", status="pass", host=socket.gethostname(), evidence=f"{folder} is writable")
 
 
-def _bad(status: Status, evidence: str, cause: str) -> Check:
+def _log_fault(status: Status, evidence: str, cause: str) -> Check:
     fix = "--log-dir DIR on another file system, or log_dir in ddpkit.toml"
     return Fault(status, evidence, cause, fix, "disk-full").of("disk", socket.gethostname())
 
@@ -316,19 +318,19 @@ def closest_adapters(node: Node) -> str:
         return ""
     pairs = []
     for gpu in gpus:
-        path = gpu.get("pci", "").split("/")
-        best, depth = "", 0
+        path = gpu.get("pci", "").split("/")  # of PCI bridges, from the root complex
+        nearest, closeness = "", 0
         for port in node.inventory["infiniband"]:
-            common = _common(path, port["pci"].split("/"))
+            common = _common_parts(path, port["pci"].split("/"))
             # The root complex alone is shared by all devices of a socket.
-            shared = common if common > 1 else int(port["numa"] == gpu.get("numa") and port["numa"] not in ("", "-1"))
-            if path[0] and shared > depth:
-                best, depth = port["device"], shared
-        if best:
-            pairs.append(f"GPU {gpu.get('index')} {best}")
+            near = common if common > 1 else int(port["numa"] == gpu.get("numa") and port["numa"] not in ("", "-1"))
+            if path[0] and near > closeness:
+                nearest, closeness = port["device"], near
+        if nearest:
+            pairs.append(f"GPU {gpu.get('index')} {nearest}")
     return ", ".join(pairs)
 
 
-def _common(one: Sequence[str], other: Sequence[str]) -> int:
+def _common_parts(one: Sequence[str], other: Sequence[str]) -> int:
     """Return the number of equal parts at the start."""
     return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))

@@ -22,13 +22,7 @@ from ddpkit.launchers.plan import Plan
 from ddpkit.launchers.shell import count
 from ddpkit.node.calls import inventory as inventory_program
 from ddpkit.node.calls import probe
-from ddpkit.preflight import (
-    node_checks,
-    node_survey,
-    rank_checks,
-    request_checks,
-    resource_checks,
-)
+from ddpkit.preflight import node_checks, node_survey, rank_checks, request_checks, resource_checks
 from ddpkit.preflight import rank_program as ranks
 from ddpkit.preflight.check import Check, CheckReport, Fault, Node, ordered
 from ddpkit.preflight.node_survey import inventory_args, survey_nodes
@@ -66,11 +60,11 @@ def run_preflight(settings: LaunchSettings, environ: Mapping[str, str], options:
         writable = room.status != "fail"
         options = replace(options, ranks=options.ranks and writable)  # they would have nowhere to write
     if transport.names_nodes:
-        _nodes(settings, environ, options, result)
+        _check_named_nodes(settings, environ, options, result)
     elif transport.local:
-        _here(settings, environ, options, result)
+        _check_this_machine(settings, environ, options, result)
     elif writable:
-        _scheduled(settings, environ, options, result)
+        _check_scheduled(settings, environ, options, result)
     # A second attempt at the mesh repeats some checks.
     result.checks = ordered(dict.fromkeys(node_checks.join_nccl(result.checks)), result.hosts)
     result.seconds = time.monotonic() - began
@@ -102,13 +96,13 @@ def find_faults(
 
 
 def _is_death(check: Check) -> bool:
-    """Whether a rank died, or one lost another: with less it would die again."""
+    """Whether a rank died, or lost another one: with fewer nodes, or parts of NCCL left out, it would die again."""
     entry = BY_ID.get(check.doc)
     return entry is not None and any(each.startswith("SIG") or each == "a dead peer" for each in entry.seen)
 
 
 def first_fault(checks: Sequence[Check], host: str, launcher: str) -> Check | None:
-    """Choose the first failed check that puts a node aside: not one of the launcher's own host, as of its logs.
+    """Return the first failed check that puts a node aside: no check of the launcher's own machine, as of its logs.
 
     The ranks of the test need torch, and those of the run may not: a missing module is no fault of the node.
     """
@@ -140,11 +134,12 @@ def parse_options(
 # ---- named nodes
 
 
-def _nodes(
+def _check_named_nodes(
     settings: LaunchSettings, environ: Mapping[str, str], options: PreflightOptions, result: CheckReport
 ) -> None:
+    """Check the nodes that the user named, then the ranks on those that are good."""
     with prepare.approach(check_settings(settings, options), options.note) as nodes:
-        requirements = replace(nodes.transport.requirements, **_script(settings))
+        requirements = replace(nodes.transport.requirements, **_script_of_user(settings))
         pool = nodes.transport.pool
         pool.progress = options.progress
         with pool.report_waiting(options.note):
@@ -155,25 +150,25 @@ def _nodes(
             result.checks.append(Check(id="ranks", status="skip", evidence="requires connections between the nodes"))
             return
         if not options.ranks:
-            result.checks.append(_no_ranks(result))
+            result.checks.append(_ranks_skipped(result))
             return
         if survey.left_out:
             options.progress(f"continues without {format_hosts(survey.left_out)}")
-        _ranks(nodes.plan(survey.world, nodes.job), nodes.transport, settings, options, result)
+        _run_ranks(nodes.plan(survey.world, nodes.job), nodes.transport, settings, options, result)
     if not survey.left_out:
-        _causes(settings, environ, options, result)
+        _add_causes(settings, environ, options, result)
 
 
-def _no_ranks(result: CheckReport) -> Check:
+def _ranks_skipped(result: CheckReport) -> Check:
     bad = {check.id for check in result.checks if check.status == "fail"} & {"torch", "disk"}
     why = f"requires {', '.join(sorted(bad))}" if bad else "skipped: --no-ranks"
     return Check(id="ranks", status="skip", evidence=why)
 
 
-def _causes(
+def _add_causes(
     settings: LaunchSettings, environ: Mapping[str, str], options: PreflightOptions, result: CheckReport
 ) -> None:
-    """Repeat with fewer nodes if running ranks cannot add. gloo has already reported pairs that cannot connect."""
+    """Find the cause where ranks run and cannot add. gloo has already reported pairs of nodes that cannot connect."""
     failed = [check for check in result.checks if check.status == "fail" and check.id in ("gloo", "nccl")]
     if any(_is_death(check) or "all_reduce fails with" in check.evidence for check in failed):
         return
@@ -183,7 +178,7 @@ def _causes(
         result.checks += bisect.causes(settings, environ, options, failed[0].id, result.hosts)
 
 
-def _script(settings: LaunchSettings) -> dict[str, Any]:
+def _script_of_user(settings: LaunchSettings) -> dict[str, Any]:
     """The user's own script, which every node must have; none where it is only the default and not there."""
     first = settings.script[0]
     path = Path(settings.workdir, first)
@@ -193,9 +188,10 @@ def _script(settings: LaunchSettings) -> dict[str, Any]:
     return {"script": first, "digest": digest_of(path)}
 
 
-def _ranks(
+def _run_ranks(
     plan: Plan, transport: Transport, settings: LaunchSettings, options: PreflightOptions, result: CheckReport
 ) -> ranks.ProgramRun:
+    """Run the ranks of the test, and add their checks."""
     options.progress(f"starting {count(plan.world_size, 'rank')}")
     counter = _Counter(plan.world_size, options.progress)
     silence = SILENCE + options.timeout
@@ -228,7 +224,10 @@ class _Counter:
 # ---- this machine
 
 
-def _here(settings: LaunchSettings, environ: Mapping[str, str], options: PreflightOptions, result: CheckReport) -> None:
+def _check_this_machine(
+    settings: LaunchSettings, environ: Mapping[str, str], options: PreflightOptions, result: CheckReport
+) -> None:
+    """Check this machine, then the ranks on it."""
     ready = prepare.prepare_offline(check_settings(settings, options), environ)
     host = ready.plan.steps[0].host
     result.hosts = [host]
@@ -263,25 +262,25 @@ def _here(settings: LaunchSettings, environ: Mapping[str, str], options: Preflig
             result.checks.append(Check(id=check, status="pass", host=host, evidence=text))
     result.checks += node_checks.check_nodes([node])
     if "torch" in bad or not options.ranks:
-        result.checks.append(_no_ranks(result))
+        result.checks.append(_ranks_skipped(result))
         return
-    _ranks(ready.plan, ready.transport, settings, options, result)
-    _causes(settings, environ, options, result)
+    _run_ranks(ready.plan, ready.transport, settings, options, result)
+    _add_causes(settings, environ, options, result)
 
 
 # ---- SLURM
 
 
-def _scheduled(
+def _check_scheduled(
     settings: LaunchSettings, environ: Mapping[str, str], options: PreflightOptions, result: CheckReport
 ) -> None:
-    """One step of an allocation, or a short job: its ranks send facts of their nodes as well, or nothing else."""
+    """Check SLURM's nodes by one step, or a short job: its ranks send facts of their nodes as well, or nothing else."""
     try:
         ready = prepare.prepare_offline(check_settings(settings, options), environ)
-        result.checks += _time_left(ready.plan, environ)
+        result.checks += _check_time_left(ready.plan, environ)
         batch = replace(ready.plan.batch, disposable=True) if ready.plan.batch else None
-        done = _ranks(replace(ready.plan, batch=batch), ready.transport, settings, options, result)
-    except LaunchError as error:  # what it refuses is what we came to find out
+        done = _run_ranks(replace(ready.plan, batch=batch), ready.transport, settings, options, result)
+    except LaunchError as error:  # a refusal of the scheduler is a result of the test
         result.checks.append(rank_checks.check_refusal(error.message, error.hint or "scontrol ping"))
         result.checks.append(Check(id="ranks", status="skip", evidence="requires scheduler"))
         return
@@ -302,14 +301,14 @@ def _scheduled(
         evidence = "accepted the job" if ready.plan.batch else "accepted the step"
         result.checks.append(Check(id="scheduler", status="pass", evidence=evidence))
     if options.ranks:
-        _causes(settings, environ, options, result)
+        _add_causes(settings, environ, options, result)
         return
     kept = [check for check in result.checks if check.status != "skip" or check.id not in rank_checks.STAGES]
-    result.checks = [*kept, _no_ranks(result)]
+    result.checks = [*kept, _ranks_skipped(result)]
 
 
-def _time_left(plan: Plan, environ: Mapping[str, str]) -> Iterator[Check]:
-    """An allocation that ends soon ends the run as well."""
+def _check_time_left(plan: Plan, environ: Mapping[str, str]) -> Iterator[Check]:
+    """Warn of an allocation that ends soon: it ends the run as well."""
     job = environ.get("SLURM_JOB_ID")
     if plan.batch or not job:
         return

@@ -31,8 +31,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ddpkit.diagnosis.action import decide
-from ddpkit.diagnosis.answer import LogMatch
 from ddpkit.diagnosis.decide import LogAnalysis, analyze_log
+from ddpkit.diagnosis.log_match import LogMatch
 
 CASES = Path(__file__).with_name("cases")
 KEYS = frozenset(("provoked", "cause", "says", "answer", "partly", "rank", "host", "action"))

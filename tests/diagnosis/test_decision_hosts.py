@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ddpkit.diagnosis.decision import _host
+from ddpkit.diagnosis.decision import _host_of_name
 
 
 @pytest.mark.parametrize(
@@ -19,4 +19,4 @@ from ddpkit.diagnosis.decision import _host
     ],
 )
 def test_a_host_of_a_log_is_one_of_the_run_or_none(name: str, hosts: list[str], meant: str) -> None:
-    assert _host(name, hosts) == meant
+    assert _host_of_name(name, hosts) == meant

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import socket
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from rank_processes import free_port, run, run_ranks
 
 from ddpkit.distributed import check as script
 from ddpkit.distributed import resolver
+from ddpkit.distributed.rank_fixes import FIXES
 
 HOST = socket.gethostname()
 START = "import os, sys\nfrom ddpkit.distributed import check as script\n"
@@ -194,6 +196,15 @@ def test_another_nccl_is_named() -> None:
 def test_a_missing_rank_is_looked_for_where_its_neighbours_are() -> None:
     here = {rank: report(rank) for rank in (0, 1, 2)}
     assert [(one.rank, one.host) for one in script.find_missing_ranks(here, 6, 30)] == [(3, "node2"), (4, ""), (5, "")]
+
+
+def test_a_rank_whose_processor_is_too_slow_names_a_fix(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name was a sentence, which the launcher does not know, and nothing helped."""
+    held = threading.Event()
+    monkeypatch.setattr(script, "time_local_work", lambda *_: held.wait())
+    env = resolver.resolve({})
+    assert script.check_speed(env, False, 0.01)["fix"] in FIXES
+    held.set()
 
 
 # ---------------------------------------------------------------- with torch

@@ -46,7 +46,7 @@ def find(pattern: str, lines: Sequence[str], origin: str) -> Found | None:
 
 
 def find_in(pattern: re.Pattern[str], line: str, origin: str) -> Found | None:
-    """Return the match of a compiled expression in one line. `origin`: as above."""
+    """Return the match of a compiled expression in one line. `origin`: as for `find`."""
     if origin:
         return _searcher.find(pattern.pattern, (line,), origin)
     match = pattern.search(line)
@@ -62,6 +62,7 @@ class _Searcher:
         self._left_out: set[tuple[str, str]] = set()
 
     def find(self, pattern: str, lines: Sequence[str], origin: str) -> Found | None:
+        """Return the first match in these lines; None also for an expression that is left out."""
         with self._lock:
             for first in range(0, len(lines), LINES):
                 if (pattern, origin) in self._left_out:
@@ -76,7 +77,7 @@ class _Searcher:
         return None
 
     def _ask(self, question: object) -> Found | None:
-        """Raise ValueError where the process ended before it answered."""
+        """Start the process, if there is none, and ask it. Raises ValueError where it ended before it answered."""
         if self._process is None:
             words = [sys.executable, "-I", "-S", "-W", "ignore", "-c", _PROGRAM]
             pipe, none = subprocess.PIPE, subprocess.DEVNULL

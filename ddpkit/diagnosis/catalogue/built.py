@@ -40,7 +40,7 @@ class Built(NamedTuple):
 
 
 def load() -> Built:
-    """Load the catalogue of this installation."""
+    """Load the catalogue of this installation: of a wheel its one file, of a clone a kept build of the same sources."""
     sources = source_files()
     if not sources:
         return Built(*json.loads((HERE / NAME).read_bytes()))
@@ -61,7 +61,7 @@ def load() -> Built:
         fix = f"correct it; its changes are shown by: git -C {shlex.quote(str(HERE))} diff"
         error.rephrase(f"the catalogue of this clone cannot be used: {error}", fix)
         raise
-    any(_store(place, hashed + b"\n" + encode(built)) for place in places)
+    any(_store(place, hashed + b"\n" + encode(built)) for place in places)  # in the first place that takes it
     return built
 
 

@@ -185,6 +185,8 @@ def _quoted_places(text: str) -> frozenset[str]:
 
 
 def _filled(text: str, values: Mapping[str, str] | None, shown: Callable[[str, str], str]) -> str:
+    """Return a text with its branches chosen, its brackets kept or left out, and its `{names}` filled by `shown`."""
+
     def value_of(name: str) -> str:
         value = (values or {}).get(name, "")
         return shown(value, name) if value else ""

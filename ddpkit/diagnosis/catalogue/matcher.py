@@ -36,13 +36,15 @@ _ORDER = {kind: position for position, kind in enumerate(("noise", "cause", "dea
 def words_of(pattern: str) -> list[str]:
     """Whole words that every text matched by `pattern` holds, in lower case: those outside of groups and classes."""
     words: list[str] = []
-    word, whole, depth, index = "", True, 0, 0
+    word, depth, index = "", 0, 0
+    begins = True  # no letter can stand before the word in a text
 
-    def end(clean: bool) -> None:
-        nonlocal word, whole
-        if word and whole and clean and depth == 0 and len(word) >= 3:
+    def end(no_letter: bool) -> None:
+        """End the word. `no_letter`: what stands here in a text is no letter, so that a word ends and begins here."""
+        nonlocal word, begins
+        if word and begins and no_letter and depth == 0 and len(word) >= 3:
             words.append(word.lower())
-        word, whole = "", clean
+        word, begins = "", no_letter
 
     while index < len(pattern):
         char = pattern[index]
@@ -56,14 +58,12 @@ def words_of(pattern: str) -> list[str]:
         elif char == ")":
             end(False)
             depth -= 1
-            whole = False
         elif char == "[":
             end(False)
             wide = pattern.index("]", index + 2) - index + 1
-            whole = False
         elif char in "?*{":
             if word:  # the last letter need not be there
-                word, whole = "", False
+                word, begins = "", False
             if char == "{":
                 wide = pattern.index("}", index) - index + 1
         elif char.isascii() and char.isalpha():
@@ -117,10 +117,10 @@ def _search(pattern: re.Pattern[str], line: str, lower: str, word: str, origin: 
 class Row(NamedTuple):
     """A pattern in the index of a word: the word selects lines, and the others are in every line that it matches."""
 
-    order: int
+    order: int  # of entries, the best one first
     number: int  # of the pattern in its entry
-    id: str
-    others: tuple[str, ...]
+    id: str  # of the entry
+    others: tuple[str, ...]  # the other words of the pattern
 
 
 Index = Mapping[str, Sequence[Row]]
@@ -144,7 +144,7 @@ def _has_all(line: str, words: Sequence[str]) -> bool:
 
 
 def _order(tried: tuple[Row, str]) -> tuple[int, int]:
-    return tried[0][0], tried[0][1]  # of the index as it is stored, a row is a list
+    return tried[0][0], tried[0][1]
 
 
 class Matcher:
@@ -167,15 +167,16 @@ class Matcher:
         lower = line.lower()
         words = {*WORDS.findall(lower)}
         indexed = words & self.words
+        # In the index as it is stored, a row is a list with the fields of `Row`.
         tried = [(row, word) for word in indexed for row in self._by_word[word] if _has_all(lower, row[3])]
         matched: dict[str, Match] = {}
         for (_, number, name, _), word in sorted(tried, key=_order):
             if name in matched:
                 continue
             entry = self._entries[name]
-            hit = _search(self._compiled(entry.patterns[number]), line, lower, word, entry.origin)
-            if hit:
-                match, offset = hit
+            found = _search(self._compiled(entry.patterns[number]), line, lower, word, entry.origin)
+            if found:
+                match, offset = found
                 values = {k: v for k, v in match.groups.items() if v}
                 start, end = max(0, offset + match.start), offset + match.end
                 matched[name] = Match(entry=entry, values=values, start=start, end=end)

@@ -104,9 +104,9 @@ def read_forms(content: bytes | str, name: str) -> dict[str, list[str]]:
 
 
 def check_references(tables: Tables, places: Mapping[str, str], known: Iterable[str]) -> None:
-    """Raise CatalogueError for an unknown id in `explains` or `of`, and for entries that form a circle.
+    """Raise CatalogueError for an unknown id in `explains` or `of`, and for entries that explain each other.
 
-    places: the file of each entry. known: ids of entries elsewhere, which explain none of these.
+    places: the file of each entry. known: ids of entries of other files; none of them explains one of `tables`.
     """
     ids = {OWN, *tables, *known}
     for name, table in tables.items():
@@ -115,22 +115,17 @@ def check_references(tables: Tables, places: Mapping[str, str], known: Iterable[
             "explains": table.get("explains", []),
             "of": [x for each in table.get("instead", []) for x in each["of"]],
         }
-        for key, others in named.items():
-            for other in others:
-                if other not in ids and not (key == "of" and other == NOTHING):
-                    raise CatalogueError(f"{place}: {key} names {other!r}, which is no id")
+        for key, names in named.items():
+            for each in names:
+                if each not in ids and not (key == "of" and each == NOTHING):
+                    raise CatalogueError(f"{place}: {key} names {each!r}, which is no id")
     done: set[str] = set()
     for name in tables:
         _check_circle(name, (), tables, places, done)
 
 
-def _check_circle(
-    name: str,
-    above: tuple[str, ...],
-    tables: Tables,
-    places: Mapping[str, str],
-    done: set[str],
-) -> None:
+def _check_circle(name: str, above: tuple[str, ...], tables: Tables, places: Mapping[str, str], done: set[str]) -> None:
+    """Follow `explains` from an entry. `above`: the entries on the way to it; `done`: those that are in no circle."""
     if name in above:
         circle = [*above[above.index(name) :], name]
         raise CatalogueError(f"{places[name]}: [{name}]: explains forms a circle: {' -> '.join(circle)}")
@@ -145,6 +140,7 @@ def _check_circle(
 
 
 def _check_table(table: Mapping[str, Any], of: type, place: str) -> None:
+    """Raise CatalogueError unless a table has the fields of a data class, each with a value of its type."""
     hints = get_type_hints(of)
     known: dict[str, Field[Any]] = {field.name: field for field in fields(of) if field.name not in NOT_READ}
     for key, value in table.items():
@@ -165,7 +161,7 @@ def _problem(value: Any, hint: Any, place: str) -> str:
         return "" if type(value) is hint else f"not {names[hint]}"
     if get_origin(hint) is Literal:
         return "" if value in get_args(hint) else f"none of {', '.join(filter(None, get_args(hint)))}"
-    (of, *_) = get_args(hint)
+    (of, *_) = get_args(hint)  # else a tuple: the type of what it holds
     if get_args(of) == (str, str):  # pairs
         texts = isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
         return "" if texts else "not a table of names and texts"

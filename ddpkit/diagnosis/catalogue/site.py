@@ -39,6 +39,7 @@ def add_site(shipped: Built) -> Built:
     words = {**shipped.words}
     instead = {**shipped.instead}
     entries = [entry_of(name, table) for name, table in added.items()]
+    # Their places are negative, so that they come before the shipped entries of the same kind.
     for word, rows in index_of(entries, -len(entries)).items():
         words[word] = [*rows, *words.get(word, ())]
     for name, ids in standing_in(entries).items():
