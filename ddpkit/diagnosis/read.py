@@ -189,7 +189,7 @@ def condense(blocks: Iterable[bytes]) -> LogText:
     return condenser.text()
 
 
-def _data_blocks(stream: BinaryIO, size: int) -> Iterator[bytes]:
+def data_blocks(stream: BinaryIO, size: int) -> Iterator[bytes]:
     """Yield the next `size` bytes of a file without its holes: a file of one byte can have a size of terabytes."""
     begin = stream.tell()
     try:
@@ -225,7 +225,7 @@ def read_long(stream: BinaryIO, size: int) -> LogText:
     stream.seek(FIRST - 1)
     # Most often the begin ends within a line, which is counted already: then the first line end begins the next one.
     begins_line = stream.read(1) == b"\n"
-    line_ends = sum(block.count(b"\n") for block in _data_blocks(stream, size - LAST - FIRST))
+    line_ends = sum(block.count(b"\n") for block in data_blocks(stream, size - LAST - FIRST))
     rest = stream.readline(BLOCK)  # of the last line between them
     continues = not rest.endswith(b"\n")  # a line longer than that is counted with the end
     condenser.skip(line_ends + begins_line - continues)

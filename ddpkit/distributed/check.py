@@ -205,6 +205,12 @@ def find_missing_ranks(reports: dict[int, RankReport], world: int, seconds: floa
     ]
 
 
+def stages_of_reports(problems: list[RankProblem], gpus: bool) -> list[str]:
+    """Return the stages that the reports of all ranks passed. `gpus`: every rank has one."""
+    told_apart = gpus and not any(one.check in ("gpu-map", "nccl") for one in problems)
+    return ["ranks", *(["gpu-map"] if told_apart else [])]
+
+
 def compare_reports(reports: list[RankReport]) -> list[RankProblem]:
     """Return problems that would make NCCL fail, and differences between ranks."""
     problems: list[RankProblem] = []
@@ -795,19 +801,18 @@ class RankCheck:
         missing = find_missing_ranks(reports, self.env.world_size, seconds)
         self.problems = missing or compare_reports(self.reports)
         gpus = all(one.identity for one in self.reports)
-        mapped = not any(one.check in ("gpu-map", "nccl") for one in self.problems)
+        # Without all ranks nothing was compared, and no step can run.
+        passed = [] if missing else stages_of_reports(self.problems, gpus)
         # Gloo is tried also where GPUs are mapped wrongly, so that its problems are known as well.
         # The speed before NCCL: behind a kernel of NCCL that hangs, no other one of this process runs.
-        wanted = {"mesh": self.args.nodes, "gloo": True, "speed": self.args.speed, "nccl": gpus and mapped}
+        wanted = {"mesh": self.args.nodes, "gloo": True, "speed": self.args.speed, "nccl": "gpu-map" in passed}
         steps = [name for name, runs in wanted.items() if runs and not missing]
         listed = [asdict(one) for one in self.reports]
         plan = {"steps": steps, "gpus": gpus, "reports": listed, "seconds": self.args.step}
         self.store.publish("plan", plan)
         emit_problems(self.problems)
-        if not missing:
-            emit("stage", stage="ranks", seconds=0)
-        if gpus and mapped:
-            emit("stage", stage="gpu-map", seconds=0)
+        for stage in passed:
+            emit("stage", stage=stage, seconds=0)
         return plan
 
     def run_step(self, name: str, gpus: bool) -> bool:

@@ -251,7 +251,9 @@ def save_atomic(obj: object, path: str | os.PathLike[str]) -> None:
                 raise OSError(errno.ESTALE, "another program replaced the draft of the checkpoint", str(temporary))
             temporary.replace(target)
         except BaseException:  # also Ctrl-C
-            temporary.unlink(missing_ok=True)
+            with suppress(OSError):
+                if os.path.samestat(os.fstat(file.fileno()), temporary.lstat()):  # else it is another program's
+                    temporary.unlink()
             raise
     # The rename is on the disk only when the folder is.
     entry = os.open(target.parent, os.O_RDONLY)

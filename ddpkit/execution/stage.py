@@ -317,26 +317,29 @@ def relocate(job: Job, contents: Sequence[Content], root: str) -> Job:
         if content.kind == "env":
             python = "python" if content.conda else Path(job.python).name
             job = replace(job, python=f"{target}/bin/{python}")
-        if job.kind != "module":
-            job = replace(job, command=_command_in_copy(job, content, target))
-        elif content.kind == "project":
-            first, *rest = job.command
-            job = replace(job, command=_module_in_copy(first, rest, target))
-    return job
+        if job.kind == "module" and content.kind == "project":
+            flag, *rest = job.command
+            job = replace(job, command=_module_in_copy(flag, rest, target))
+    return job if job.kind == "module" else replace(job, command=_command_in_copies(job, contents, root))
 
 
-def _command_in_copy(job: Job, content: Content, target: str) -> tuple[str, ...]:
-    """Return the command, whose script or program is in the copy if the directory has it. Raises UsageError."""
+def _command_in_copies(job: Job, contents: Sequence[Content], root: str) -> tuple[str, ...]:
+    """Return the command, with its script or program in the copy that has it. Raises UsageError.
+
+    An environment can lie in the project, which leaves it out.
+    """
     first, *rest = job.command
     path = Path(os.path.normpath(Path(job.workdir, first)))
     is_path = job.kind == "script" or "/" in first
-    if content.conda or not is_path or not path.is_relative_to(content.source):
-        return job.command
-    name = str(path.relative_to(content.source))
-    if name not in content.described:
+    around = [each for each in contents if is_path and not each.conda and path.is_relative_to(each.source)]
+    for content in around:
+        name = str(path.relative_to(content.source))
+        if name in content.described:
+            return (f"{root}/{content.name}/{name}", *rest)
+    if around:
         what = f"--stage: {first} is in .gitignore, and is not copied"
         raise UsageError(what, f"git check-ignore -v {quote(first)}")
-    return (f"{target}/{name}", *rest)
+    return job.command
 
 
 def _module_in_copy(flag: str, rest: Sequence[str], target: str) -> tuple[str, ...]:

@@ -397,28 +397,38 @@ def of_shell(command: Sequence[str]) -> list[str]:
     return []
 
 
+class _Block(NamedTuple):
+    """An open `if`, `case`, `{` or body of a function around a command of a shell."""
+
+    optional: bool  # a condition or a caller decides whether it runs
+    guard: bool  # it stands behind `||`: it runs where something failed
+
+
 def launchers_in(code: str) -> Iterator[tuple[Nested, bool]]:
     """Find the launchers that a shell script starts, each with whether a condition can leave it out.
 
-    It is left out in a branch, in a function that may not be called, behind `&&` and `||`, and where a branch ended the
-    script before.
+    One that nothing leaves out would start its own ranks in each rank, and is refused. It is left out in a branch, in a
+    function that may not be called, behind `&&` and `||`, and where a branch ended the script before.
     """
-    inside = list[str]()  # the open `if`, `case`, `{` and functions (as `()`) around a command
+    blocks = list[_Block]()
     ended = False  # a branch may have ended the script
     for separator, words in _simple_commands(code):
+        behind = separator in ("&&", "||")
         leading = list(takewhile(lambda word: word in (*_KEYWORDS, *_BRANCH, *_ENDS), words))
         for word in leading:
             if word in _BRANCH or word == "{":
-                inside.append("()" if separator == "()" else word)
-            elif word in _ENDS and inside:
-                inside.pop()
-        conditional = separator in ("&&", "||") or any(word != "{" for word in inside)
+                blocks.append(_Block(word != "{" or behind or separator == "()", separator == "||"))
+            elif word in _ENDS and blocks:
+                blocks.pop()
+        conditional = behind or any(block.optional for block in blocks)
         for program in _programs(words):
             nested = find_launcher(program)
             if nested and not all(word.startswith("-") for word in program[1:]):  # `srun --version` starts nothing
                 yield nested, conditional or ended
         leaves = "exec" in leading or words[len(leading) : len(leading) + 1] in (["exit"], ["return"])
-        ended = ended or (leaves and conditional and separator != "||")
+        # `cd x || exit 1` ends a script that has failed: what follows is not left out by a choice.
+        is_guard = separator == "||" or any(block.guard for block in blocks)
+        ended = ended or (leaves and conditional and not is_guard)
 
 
 def _shell_commands(code: str) -> Iterator[list[str]]:

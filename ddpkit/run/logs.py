@@ -412,7 +412,8 @@ def read_ordered(folder: Path) -> LogText:
     total = 0
     for path in files:
         with open(open_to_read(path), "rb") as file:
-            total += sum(block.count(b"\n") for block in read.blocks_of(file))
+            size = os.fstat(file.fileno()).st_size
+            total += sum(block.count(b"\n") for block in read.data_blocks(file, size))
     if condenser.read + len(end) > total:  # what was read as the begin reaches into the end
         return read.condense(OrderedLog(folder).blocks())
     condenser.skip(total - condenser.read - len(end))

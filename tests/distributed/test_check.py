@@ -9,8 +9,10 @@ import json
 import re
 import socket
 import threading
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from rank_processes import free_port, run, run_ranks
@@ -196,6 +198,24 @@ def test_another_nccl_is_named() -> None:
 def test_a_missing_rank_is_looked_for_where_its_neighbours_are() -> None:
     here = {rank: report(rank) for rank in (0, 1, 2)}
     assert [(one.rank, one.host) for one in script.find_missing_ranks(here, 6, 30)] == [(3, "node2"), (4, ""), (5, "")]
+
+
+@pytest.mark.parametrize("present", [(0, 1, 2, 3), (0, 1, 3)])
+def test_no_stage_is_passed_by_reports_that_were_not_compared(
+    present: tuple[int, ...], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """With a missing rank `a separate GPU for every rank` was said to have passed."""
+    reports = {rank: asdict(report(rank)) for rank in present}
+    store = SimpleNamespace(publish=lambda *_: None, read_ranks=lambda *_: reports)
+    args = SimpleNamespace(meeting=5.0, nodes=False, speed=False, step=5.0)
+    variables = {"RANK": "0", "WORLD_SIZE": "4", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}
+    env = resolver.resolve({**variables, "MASTER_ADDR": "node1", "MASTER_PORT": "29500"})
+
+    plan = script.RankCheck(env, cast("Any", args), cast("Any", store))._make_plan(5.0)
+
+    passed = [event["stage"] for event in events(capfd.readouterr().out, "stage")]
+    whole = len(present) == 4
+    assert (plan["steps"], passed) == ((["gloo", "nccl"], ["ranks", "gpu-map"]) if whole else ([], []))
 
 
 def test_a_rank_whose_processor_is_too_slow_names_a_fix(monkeypatch: pytest.MonkeyPatch) -> None:

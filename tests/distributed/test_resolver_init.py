@@ -405,6 +405,21 @@ def test_save_atomic_fails_without_a_trace(tmp_path: Path) -> None:
     assert [one.name for one in tmp_path.iterdir()] == ["model.pt"]
 
 
+def test_save_atomic_leaves_what_another_program_put_in_the_place_of_its_draft(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    def save(obj: object, file: Any) -> None:
+        (tmp_path / "theirs").write_text("theirs")
+        (tmp_path / "theirs").replace(next(tmp_path.glob(".*.tmp")))
+
+    monkeypatch.setattr(torch, "save", save)
+    with pytest.raises(OSError, match="another program replaced"):
+        save_atomic({}, tmp_path / "model.pt")
+    assert [one.read_text() for one in tmp_path.iterdir()] == ["theirs"]
+
+
 KILLED = """
 import os, signal, sys
 import torch

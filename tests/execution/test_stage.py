@@ -257,6 +257,12 @@ def test_the_python_is_that_of_the_copy() -> None:
     assert relocate(job("train.py"), [content(names=("train.py",)), env], "/s").python == f"/s/{env.name}/bin/python"
 
 
+def test_a_program_of_an_environment_in_the_project_runs_in_the_copy_of_the_environment() -> None:
+    project, env = content(names=("train.py",)), content("env", source="/w/.venv", names=("bin/run",))
+    after = relocate(job(".venv/bin/run", "x", kind="program"), [project, env], "/s")
+    assert after.command == (f"/s/{env.name}/bin/run", "x")
+
+
 def test_a_script_that_is_in_no_copy_is_refused() -> None:
     with pytest.raises(UsageError, match="--stage"):
         relocate(job("left_out.py"), [content(names=("train.py",))], "/s")

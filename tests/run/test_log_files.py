@@ -328,3 +328,13 @@ def test_lines_are_counted_once_where_all_log_is_written_as_well(
     (tmp_path / "all.from_0.log").write_text("[0 node1] line\n" * 2000)
     read = read_ordered(tmp_path)
     assert read.text.count("\n") + read.left_out == 2000
+
+
+def test_the_lines_of_a_log_with_a_hole_of_a_terabyte_are_counted(tmp_path: Path) -> None:
+    logs = LogFiles(tmp_path)
+    logs.keep("0", "node1", b"KeyError: 3\n")
+    logs.close()
+    with (tmp_path / "rank_1.log").open("wb") as file:
+        file.truncate(1 << 40)
+    read = read_ordered(tmp_path)
+    assert (read.text, read.left_out) == ("[0 node1] KeyError: 3\n", 0)
