@@ -247,9 +247,8 @@ class Training:
                     torch.save(state, file)
                     file.flush()
                     os.fsync(file.fileno())
-                    if path.exists():  # since this run began
+                    while not self.take_name(draft, path):  # since this run began
                         self.move_aside([path], "another run saved here")
-                    draft.replace(path)
                 finally:
                     draft.unlink(missing_ok=True)
         dist.barrier()
@@ -298,6 +297,16 @@ class Training:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.metrics = path.open("a", buffering=1)
         self.metrics.writelines(kept if has_more else [])
+
+    def take_name(self, draft: Path, path: Path) -> bool:
+        """Give a draft its name, unless another file has it."""
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            return False
+        except OSError:  # a file system without links
+            draft.replace(path)
+        return True
 
     def move_aside(self, paths: list[Path], whose: str) -> None:
         for number in itertools.count(1):

@@ -133,6 +133,7 @@ def _words(text: str) -> list[str]:
 
 def _check(asked: Drill, settings: LaunchSettings, report: str | None) -> None:
     """Refuse what cannot be a drill, before anything is made. Raises UsageError."""
+    from ddpkit.execution import job
     from ddpkit.execution.prepare import transport_of
     from ddpkit.execution.requested_nodes import surroundings
     from ddpkit.monitor.drill import run
@@ -145,7 +146,7 @@ def _check(asked: Drill, settings: LaunchSettings, report: str | None) -> None:
         raise UsageError(
             "--checkpoint-dir-option and --checkpoint-dir-variable exclude each other", "remove one of them"
         )
-    if asked.variable and not run.is_named(asked.variable, asked.script, Path(settings.workdir).expanduser()):
+    if asked.variable and not run.is_named(asked.variable, asked.script, job.local_workdir(settings)):
         what = f"{asked.variable} is in no file beside the script: it would save over its own checkpoints"
         raise UsageError(what, "grep -rn environ *.py, for the name that the script reads")
     own = next((name for name, host in settings.host.items() if asked.variable in host.env), None)

@@ -107,7 +107,7 @@ def with_script(line: Line, words: Sequence[str], nested: Nested | None, until: 
         if nested.hint:
             return nested.hint
         script = nested.script or ("train.py" if Path("train.py").is_file() else "SCRIPT",)
-        known = nested.count and (nested.per_node or line.transport.local)
+        known = nested.count and (nested.per_node or (line.transport.local and not nested.nodes))
         typed = {token.name for token in line.options_typed if until is None or token.at < until.at}
         count = ["-n", nested.count] if known and typed.isdisjoint(RANKS) else []
         named = [token for token in line.tokens[1:] if not token.is_option and (until is None or token.at < until.at)]

@@ -494,7 +494,10 @@ class RecordedRun(LiveRun, Recorded):
         relay.logs.sync()
         waits = partial(on_end.is_signal_waiting, self.inbox)
         failure = verdict.diagnose(failure, self.folder / ALL, waits, logs.read_end)
-        diagnosis = verdict.name_python(failure.diagnosis, self._python, probe.is_sealed)
+        # Of another machine's Python, and of one in a container, nothing is known here.
+        here = self._ready.transport.local and not any(step.container for step in self.plan.steps)
+        is_sealed = probe.is_sealed if here else lambda _: False
+        diagnosis = verdict.name_python(failure.diagnosis, self._python, is_sealed)
         return replace(outcome, failure=replace(failure, diagnosis=diagnosis))
 
     def finish(self, relay: Relay, outcome: Outcome, *, cancelled: bool = False) -> Outcome:

@@ -95,9 +95,13 @@ def merge(nodes: Sequence[BadNode], new: BadNode, now: float) -> tuple[BadNode, 
     before = next((each for each in nodes if each.host == new.host and each.until > new.until), None)
     kept = [each for each in nodes if each.until > now and each.host != new.host]
     if len(kept) >= MOST:
-        what = f"{new.host} is not remembered as a bad node: the list is full, with {len(kept)} nodes"
-        raise DdpkitError(what, "ddpkit nodes")
+        raise _full(new.host, len(kept))
     return (*kept, before or new)
+
+
+def _full(host: str, number: int) -> DdpkitError:
+    what = f"{host} is not remembered as a bad node: the list is full, with {number} nodes"
+    return DdpkitError(what, "ddpkit nodes")
 
 
 def matching(hosts: Collection[str], nodes: Sequence[BadNode]) -> list[tuple[str, BadNode]]:
@@ -149,7 +153,10 @@ def _changed(data: bytes, change: Change, *, by_hand_too: bool) -> bytes:
     if len(kept) == len(records) and not new:
         return data
     indent = 2 if b"\n" in data.strip() else None
-    return json.dumps({**document, "nodes": [*kept, *new]}, indent=indent).encode() + b"\n"
+    changed = json.dumps({**document, "nodes": [*kept, *new]}, indent=indent).encode() + b"\n"
+    if new and len(changed) > _MOST_BYTES:
+        raise _full(new[0]["host"], len(kept))
+    return changed
 
 
 def _parse_node(value: object) -> BadNode | None:

@@ -154,20 +154,25 @@ def _check_tmp(node: Candidate) -> Problem | None:
     )
 
 
+_OWN_PYTHON = "python = ... under [host.{}] in ddpkit.toml"
+
+
 def _check_python(node: Candidate) -> Problem | None:
     version = node.facts["python"]
     # The third number changes nothing between ranks.
     if not node.requirements.torch or version.rpartition(".")[0] == node.python.rpartition(".")[0]:
         return None
     what = f"{node.interpreter} is Python {version}, on the other nodes {node.python}"
-    return node.problem("python", what, f"python = ... under [host.{node.spec.name}] in ddpkit.toml")
+    return node.problem("python", what, _OWN_PYTHON.format(node.spec.name))
 
 
 def _install_torch(node: Candidate, version: str) -> str:
     """Return the command that installs torch there; empty: of any version. It is another node's text."""
     wanted = quote(f"torch=={version.partition('+')[0]}") if version else "torch"
     if node.facts["torch"] and node.facts["torch"].get("sealed"):
-        return f"on {node.spec.label}: {install_for(node.interpreter, wanted, sealed=True)}{USE_VENV}"
+        # Where the others have torch, they have no such environment.
+        then = USE_VENV if node.torch == "None" else f", then its Python as {_OWN_PYTHON.format(node.spec.name)}"
+        return f"on {node.spec.label}: {install_for(node.interpreter, wanted, sealed=True)}{then}"
     there = install_for(node.interpreter, quote(wanted), sealed=False)  # through two shells
     return f"ssh {node.spec.target} {there}"
 

@@ -113,6 +113,8 @@ def test_it_needs_a_directory_of_its_own(ddpkit: DDPKIT, scripts: Path) -> None:
     words = ["drill", "-n", "2", "--checkpoint-dir-variable", "CKPTDIR", "--dry-run", "--", "training.py"]
     done = ddpkit(*words, cwd=scripts)
     assert (done.returncode, "CKPTDIR is in no file beside the script" in done.stderr) == (121, True)
+    done = ddpkit(*words[:-2], "--workdir", "~nobody.here/x", "--", "training.py", cwd=scripts)
+    assert "Traceback" not in done.stderr, done.stderr
     (scripts / "settings.py").write_text("FOLDER = os.environ['CKPTDIR']\n")
     assert ddpkit(*words, cwd=scripts).returncode == 0
     assert ddpkit("drill", "--remove", "mine", cwd=scripts).returncode == 121

@@ -9,7 +9,7 @@ import stat
 import subprocess
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -179,6 +179,16 @@ def test_a_full_list_loses_nothing(tmp_path: Path) -> None:
     assert file.read_bytes() == before
     assert len(bad_nodes.known(str(file), NOW).nodes) == bad_nodes.MOST
     assert bad_nodes.forgive(str(file), ["last"], NOW) == [node("last")]
+
+
+def test_a_list_of_a_megabyte_takes_no_more(tmp_path: Path) -> None:
+    """It would be read no more, and everything in it would be lost."""
+    file = tmp_path / "bad.json"
+    many = [replace(node(f"node{number}"), evidence="x" * 1100) for number in range(700)]
+    file.write_text(json.dumps({"schema": "ddpkit.bad_nodes/1", "nodes": [asdict(each) for each in many]}))
+    new = replace(node("new"), evidence="x" * (1 << 18))
+    assert "the list is full" in bad_nodes.remember(str(file), new, NOW)
+    assert len(bad_nodes.known(str(file), NOW).nodes) == 700
 
 
 def test_the_directory_of_a_team_that_is_not_mounted_is_not_made(tmp_path: Path) -> None:

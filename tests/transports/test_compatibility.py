@@ -125,7 +125,7 @@ def test_nothing_is_wrong_with_nodes_that_are_alike() -> None:
         (
             {"torch": {"version": None, "sealed": True}},
             "/py cannot import torch",
-            "on n2: /py -m venv ~/torch-venv && ~/torch-venv/bin/pip install torch==2.5.1, then --python ~/torch-venv/",
+            "~/torch-venv/bin/pip install torch==2.5.1, then its Python as python = ... under [host.n2] in ddpkit.toml",
         ),
         ({"torch": {"version": None, "problem": "it hung"}}, "/py cannot import torch: it hung", "torch==2.5.1"),
         ({"gpus": 1}, "2 ranks requested, and it has 1 visible GPUs", "-n 1"),

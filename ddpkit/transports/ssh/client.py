@@ -427,8 +427,9 @@ def _explained(error: Exception, login: _Login, tries: int, timeout: float) -> R
 def _no_key(what: str, login: _Login) -> RefusedError:
     """Explain a login of which no key was accepted. Names a certificate, or a key that only OpenSSH can use."""
     certificate = refused_certificate(login.host)
-    only_ssh = login.keys.unusable or next(iter(login.host.certificate_files), "")
-    if only_ssh and not certificate.certain:
+    only_ssh = login.keys.unusable or ("" if certificate.certain else next(iter(login.host.certificate_files), ""))
+    if only_ssh:
+        what += f": {certificate.why}" if certificate.certain else ""
         return RefusedError(f"{what}; {only_ssh} is of a kind that only OpenSSH can use", "add -o transport=openssh")
     if certificate.why:
         return RefusedError(f"{what}: {certificate.why}", certificate.look)
