@@ -122,8 +122,7 @@ class StepReader:
         self._tasks = [Task() for _ in range(self.layout.tasks)]
         self._held = {1: b"", 2: b""}
         self._texts: dict[tuple[int, int | None, int], str] = {}  # (task, rank, output): a line that has no end yet
-        self._greeted = False
-        self._failures = Failures()
+        self._failures, self._greeted = Failures(), False
         self._late: list[tuple[float, str, str, str]] = []  # ends that srun reported: when they count, host, tasks, how
 
     @property
@@ -203,11 +202,10 @@ class StepReader:
         rank = event.get("rank")
         if rank is not None and rank not in self.layout.ranks(number):
             return
-        if kind in ("hello", "at"):  # the shell of a task says the second, before the runtime of its container
-            task.host = event["host"]
         if kind == "hello":
             task.clock.began = now
-        event["host"] = task.host
+        # `at`: of the task's shell, before the runtime of its container
+        event["host"] = task.host = event["host"] if kind in ("hello", "at") else task.host
         if kind == "out":
             yield from self._text(number, rank, event["fd"], event["data"])
             return
@@ -224,8 +222,8 @@ class StepReader:
             yield from self._rank_ended(number, event, now)
         elif kind == "failed" and rank is None:  # that of a rank came with its end
             task.failed = True
-            why = event.get("reason", "")
-            yield from self._fail(task.host, event["what"], event["code"], event.get("signal"), now, why)
+            what, code, why = event["what"], event["code"], event.get("reason", "")
+            yield from self._fail(task.host, what, code, event.get("signal"), now, why)
         elif kind == "refused":
             self.exit_code = self.exit_code or NOT_STARTED
             yield "", event

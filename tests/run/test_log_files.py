@@ -75,12 +75,11 @@ def test_a_line_lies_on_disk_once(tmp_path: Path) -> None:
 
 # As users name hosts; `?`: SLURM has not said where a task is.
 @pytest.mark.parametrize("host", ["node1", "?", "node_1", "knöten", "fe80::1%eth0", "a.b-c", "me@node1"])
-def test_lines_of_each_host_are_read_again_and_their_file_is_ddpkits(host: str, tmp_path: Path) -> None:
+def test_lines_of_each_host_are_read_again(host: str, tmp_path: Path) -> None:
     logs = LogFiles(tmp_path)
     logs.keep(f"torchrun_{host}", host, b"of the agent\n")
     logs.close()
     assert all_lines(tmp_path) == f"[torchrun {host}] of the agent\n"
-    assert run_files.is_of_attempt(tmp_path / f"torchrun_{host}.log")
 
 
 def test_all_log_is_written_where_it_is_wanted(tmp_path: Path) -> None:

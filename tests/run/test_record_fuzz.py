@@ -192,6 +192,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     patch.setenv("XDG_STATE_HOME", str(root / "state"))
     patch.setenv("PATH", str(root / "none"))
     patch.setenv("NO_COLOR", "1")
+    patch.setattr(sys, "dont_write_bytecode", True)  # Python keeps what a command imports for the first time
     yield root
     patch.undo()
 

@@ -11,10 +11,10 @@ import struct
 import subprocess
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 from ddpkit.launchers.shell import join
+from ddpkit.node.kernel import read_text
 from ddpkit.transports.ssh.config import AGENT_LIMIT, SshHost
 
 _LAST = 253402214400  # the end of the year 9999
@@ -69,11 +69,7 @@ def refused_certificate(host: SshHost) -> Refused:
 def _certificates(host: SshHost) -> Iterator[tuple[str, str, Certificate]]:
     """Yield the certificates that a login offers: a name, a command that shows it, and what it permits."""
     for path in (*host.certificate_files, *(f"{path}-cert.pub" for path in host.identity_files)):
-        try:
-            line = Path(path).read_text()
-        except (OSError, UnicodeDecodeError):
-            continue
-        certificate = read_certificate(line)
+        certificate = read_certificate(read_text(path))
         if certificate is not None:
             yield path, join(["ssh-keygen", "-L", "-f", path]), certificate
     for line in _in_agent(host):
