@@ -31,6 +31,9 @@ def test_more_ranks_than_gpus(ddpkit: DDPKIT, script: SCRIPT) -> None:
     split = ddpkit("launch", "-n", "2", env={**eight, "CUDA_VISIBLE_DEVICES": "MIG-a,MIG-b"})
     assert split.returncode == 121
     assert "1 visible GPU, one per rank (MIG is on, and a process sees one instance: one rank)" in split.stderr
+    assert (
+        "MIG" not in ddpkit("launch", "-n", "2", env={"DDPKIT_GPUS": "1", "CUDA_VISIBLE_DEVICES": "MIG-a,MIG-b"}).stderr
+    )
     hidden = ddpkit("launch", "-n", "3", "--env", "CUDA_VISIBLE_DEVICES=", env=two)
     assert hidden.returncode == 0, hidden.stderr
     assert hidden.stdout.count("] ran") == 3

@@ -106,10 +106,11 @@ def gpu_ranks(environ: Mapping[str, str], root: str = "/") -> tuple[int, str]:
     One for each GPU that a process sees; of several models those of the commonest, as a GPU may drive a display.
     """
     visible = gpus(environ, root)
-    if "DDPKIT_GPUS" in environ or not visible:
-        return visible, ""
-    if visible == 1 and _sees_one_instance(environ, root):
+    declared = environ.get("DDPKIT_GPUS")
+    if visible == 1 and declared != "1" and _sees_one_instance(environ, root):
         return visible, ONE_INSTANCE
+    if declared is not None or not visible:
+        return visible, ""
     if any(name in environ for name in VISIBLE):  # the user has chosen the GPUs
         return visible, ""
     models = Counter(model for _, _, _, model in list_gpus(root)).most_common()
