@@ -488,7 +488,7 @@ def test_half_a_container_is_not_used(cluster: Cluster) -> None:
     (cluster.folder / "containers/die").unlink()
     job = cluster.submit("run_script.sh", ["seen"], options)
     assert job.end() == "1:0", job.said()
-    assert "node1: a job ended while it made the container my-torch" in job.said()
+    assert re.search(r"node[12]: a job ended while it made the container my-torch", job.said())  # the first ends both
     assert not list(cluster.folder.glob("seen.*"))
     assert (cluster.folder / "containers/node1/my-torch").is_dir()
     cluster.env["CONTAINER_NAME"] = "my-torch-2"
