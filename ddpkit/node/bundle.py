@@ -50,9 +50,9 @@ def read_texts(*within: str) -> dict[str, str]:
         return {path: text for path, text in package.texts.items() if _is_within(path, within)}
     top, texts = package.__path__[0], {}
     for folder, _, files in os.walk(top):
-        for file in files:
-            path = os.path.relpath(os.path.join(folder, file), top)[:-3]
-            if file.endswith(".py") and _is_within(path, within):
+        room = folder[len(top) + 1 :] + "/" if folder != top else ""
+        for path in (room + file[:-3] for file in files if file.endswith(".py")):
+            if _is_within(path, within):
                 with open(f"{top}/{path}.py", encoding="utf-8") as module:
                     texts[path] = module.read()
     return dict(sorted(texts.items()))
