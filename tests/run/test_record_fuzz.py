@@ -22,6 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ddpkit.cli.app import run as run_command
+from ddpkit.diagnosis.catalogue import built
 from ddpkit.run import job_status
 
 EXAMPLES = int(os.environ.get("DDPKIT_FUZZ", "60"))
@@ -193,6 +194,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     patch.setenv("PATH", str(root / "none"))
     patch.setenv("NO_COLOR", "1")
     patch.setattr(sys, "dont_write_bytecode", True)  # Python keeps what a command imports for the first time
+    built.load()  # a clone keeps the catalogue that it builds for the first time
     yield root
     patch.undo()
 
