@@ -460,6 +460,7 @@ class Slurm(Contained):
         # The shell's own SLURM_* variables are unset (`_variables`): they would be defaults of srun that contradict
         # what is asked for here, and inside a step they would confine us to its node.
         inside = [f"--jobid={held.job_id}", "--overlap"] if held else []
+        inside += [f"--het-group={layout.group}"] if layout.group is not None else []
         task = self._task(job, layout)
         by_node = self._by_node(job)
         command = self._srun(job, world, layout, inside, task)
@@ -472,7 +473,7 @@ class Slurm(Contained):
             *([] if layout.attempts else self._copy(job, layout, inside)),
             *([] if layout.attempts else self._meeting_point(job, world, layout, inside)),
             *self._programs_are_there(job),
-            f"each={quote(task.whole_text if layout.het else task.text)}",
+            f"each={quote(task.whole_text if layout.ranks_by_group else task.text)}",
             *(layout.hostfile_lines(job.folder, by_node=by_node) if layout.listed else ()),
         ]
         if layout.attempts:
@@ -490,8 +491,8 @@ class Slurm(Contained):
             procs=(Proc(name="srun", argv=("bash", "-c", "\n".join(lines))),),
             rank_starter=RankStarter.COLLECT,
             nodes=layout.hosts,
-            groups=tuple(group.nodes * group.ranks for group in layout.groups) if layout.het else (),
-            group_jobs=tuple(group.job_id for group in held.groups) if held else (),
+            groups=layout.ranks_by_group,
+            group_jobs=held.jobs_of_groups if held else (),
         )
 
     def _variables(self, job: Job, world: Request) -> dict[str, Value]:
@@ -601,7 +602,8 @@ class Slurm(Contained):
         argv += ["--kill-on-bad-exit=0", "--export=ALL", *self._stage_task(job)]
         # srun's own error would count as one of rank 0.
         show_problems = """printf '%s\\n' "$shown" | sed '/^srun: error: .* Exited with exit code/d' >&2"""
-        held = [word for word in inside if word.startswith("--jobid")]
+        of_group = f"+{layout.group}" if layout.group is not None else ""
+        held = [f"{word}{of_group}" for word in inside if word.startswith("--jobid")]
         targets = [copy.target for copy in job.stage.copies]
         # Where it cannot bring an archive, as to a spare node that has no directory yet, nodes read the shared one.
         bring = [
@@ -669,7 +671,9 @@ class Slurm(Contained):
             argv += ["--overlap", Raw("--nodelist=$nodes")]
         elif held and not layout.listed and (world.spares is not None or world.hosts):
             argv.append(f"--nodelist={','.join(layout.hosts)}")
-        return f"{collect} {join([*argv, *common])} {start} {join(task.words)}"
+        # srun takes a `:` among arguments for the next group.
+        words = task.words if layout.group is None else task.words[:1]
+        return f"{collect} {join([*argv, *common])} {start} {join(words)}"
 
     def _task(self, job: Job, layout: Layout) -> Task:
         """Return the task of the step: a supervisor, which starts one rank, or all ranks of its node."""
@@ -784,8 +788,8 @@ class Slurm(Contained):
             elif value != "":
                 yield f"--{word}={quote(str(value))}"
 
-    def allocate(self, name: str, nodes: int, ranks: int, named: Sequence[str], use: str) -> tuple[str, ...]:
-        """The command that requests nodes for several steps, with so many ranks on each. Raises UsageError.
+    def request(self, name: str, nodes: int, ranks: int, named: Sequence[str], use: str) -> list[str]:
+        """Options of salloc: they request nodes for several steps, with so many ranks on each. Raises UsageError.
 
         `use`: what needs them, for its errors.
         """
@@ -794,7 +798,7 @@ class Slurm(Contained):
                 raise UsageError(f"-o {setting} does not work with {use}", f"remove -o {setting}")
         asked = self._request_options(self.job_name or name, nodes, (ranks, self.cpus_per_task), ",".join(named), {})
         words = [word for each in asked for word in shlex.split(each)]
-        return "salloc", "--no-bell", *words, *split_option("sbatch", self.sbatch)
+        return [*words, *split_option("sbatch", self.sbatch)]
 
     def _script(self, job: Job, step: Step, layout: Layout, named: str, spares: int | None) -> str:
         """The job script: what an administrator reads, and `sbatch` takes. `named`: hosts, with commas."""
