@@ -236,18 +236,18 @@ def _directive(option: str, words: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """What srun starts: `sh -c TEXT PYTHON BUNDLE SPEC COMMAND...`, once for each rank or for each node."""
+    """What srun starts: `sh -c TEXT PYTHON`, once for each rank or for each node."""
 
-    text: str
-    words: list[Word]  # its arguments, from $0 on: PYTHON runs the supervisor, which starts COMMAND
+    lines: str
+    words: list[Word]  # its arguments, from $0 on: PYTHON BUNDLE SPEC runs the supervisor, which starts the rest
     options: str  # of srun, as shell text, where pyxis starts the container
 
     @property
-    def whole_text(self) -> str:
-        """The text with all arguments but $0 in it: srun takes a `:` among arguments for the next group of a job."""
+    def text(self) -> str:
+        """The lines, with all arguments but $0: srun takes a `:` among arguments for the next group of a job."""
         python, *arguments = self.words
         inner = [Raw("$0") if word == python and isinstance(word, Raw) else word for word in arguments]
-        return f"set -- {join(inner)}\n{self.text}"
+        return f"set -- {join(inner)}\n{self.lines}"
 
 
 # An option that is one of the request for nodes, under its name: a `#SBATCH` line of the job, an option of salloc.
@@ -473,7 +473,7 @@ class Slurm(Contained):
             *([] if layout.attempts else self._copy(job, layout, inside)),
             *([] if layout.attempts else self._meeting_point(job, world, layout, inside)),
             *self._programs_are_there(job),
-            f"each={quote(task.whole_text if layout.ranks_by_group else task.text)}",
+            f"each={quote(task.text)}",
             *(layout.hostfile_lines(job.folder, by_node=by_node) if layout.listed else ()),
         ]
         if layout.attempts:
@@ -659,10 +659,10 @@ class Slurm(Contained):
         beside = [word for word in inside if word != "--overlap"] + layout.overlap_options(held) if held else []
         collect = join([*self._collect(job, on_node=held is None), "srun", *beside])
         options = [*(["$bind"] if self._modules(job) else []), *([task.options] if task.options else [])]  # shell text
-        start = " ".join([*options, f'{self._hold(job)}sh -c "$each"'])
-        if layout.het:  # the text has the arguments
+        start = " ".join([*options, f'{self._hold(job)}sh -c "$each" {quote(task.words[0])}'])
+        if layout.het:
             argvs = ([f"--het-group={n}", *each.srun(by_node=by_node)] for n, each in enumerate(layout.groups))
-            groups = (f"{join([*argv, *common])} {start} {quote(task.words[0])}" for argv in argvs)
+            groups = (f"{join([*argv, *common])} {start}" for argv in argvs)
             return f"{collect} {' : '.join(groups)}"
         argv: list[Word] = [*layout.srun(by_node=by_node), *(layout.gpu_options(held) if held else ())]
         # Each task takes its part of all CPUs of the job on its node: SLURM would bind steps beside each other alike.
@@ -671,9 +671,7 @@ class Slurm(Contained):
             argv += ["--overlap", Raw("--nodelist=$nodes")]
         elif held and not layout.listed and (world.spares is not None or world.hosts):
             argv.append(f"--nodelist={','.join(layout.hosts)}")
-        # srun takes a `:` among arguments for the next group.
-        words = task.words if layout.group is None else task.words[:1]
-        return f"{collect} {join([*argv, *common])} {start} {join(words)}"
+        return f"{collect} {join([*argv, *common])} {start}"
 
     def _task(self, job: Job, layout: Layout) -> Task:
         """Return the task of the step: a supervisor, which starts one rank, or all ranks of its node."""
@@ -707,7 +705,7 @@ class Slurm(Contained):
             rank = [word.replace("$", "$$") if isinstance(word, str) else word for word in tap]
         return Task(
             words=[task_python, f"{job.folder}/{BUNDLE}", f"{job.folder}/task.json", *rank],
-            text=_devices(job) + where + head + _STEP_TASK.format(agent=agent, run=enter or 'exec "$@"'),
+            lines=_devices(job) + where + head + _STEP_TASK.format(agent=agent, run=enter or 'exec "$@"'),
             options=options,
         )
 

@@ -83,7 +83,8 @@ def _in_groups(
     Each kind of nodes begins with another group. Where all want the same, and there are as many roles as groups, each
     role does.
     """
-    roles = [role for alike in kinds for role in alike if not role.beside]
+    kinds = [[role for role in alike if not role.beside] for alike in kinds]
+    roles = [role for alike in kinds for role in alike]
     if len(roles) == 1 and roles[0].nnodes == len(hosts):
         return {roles[0].name: tuple(hosts)}
     if len(kinds) == 1 and len(roles) == len(groups):

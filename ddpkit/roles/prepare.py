@@ -65,7 +65,8 @@ def _by_kind_of_nodes(roles: Sequence[Role], settings: LaunchSettings) -> list[l
     requests: dict[str, dict[str, object]] = {}
     for role in sorted(roles, key=lambda role: bool(role.beside)):
         options = role.settings.get("options")
-        if "new_job" in ([str(name).replace("-", "_") for name in options] if isinstance(options, Mapping) else []):
+        own = [str(name).replace("-", "_") for name in options] if isinstance(options, Mapping) else []
+        if "new_job" in own:
             what = f"roles.{role.name}.options.new_job: it holds for the whole run"
             raise UsageError(what, "set new_job in [options]")
         backend = _backend_of(role, settings)
@@ -74,8 +75,8 @@ def _by_kind_of_nodes(roles: Sequence[Role], settings: LaunchSettings) -> list[l
         if not role.beside:
             kinds.setdefault(tuple(request.values()), []).append(role)
             continue
-        for name, value in request.items():
-            if name != "cpus_per_task" and value != requests[role.beside][name]:
+        for name in own:
+            if name != "cpus_per_task" and name in request and request[name] != requests[role.beside][name]:
                 what = f"roles.{role.name}.options.{name}: it has the nodes of {role.beside}"
                 raise UsageError(what, f"set {name} in [roles.{role.beside}.options]")
     return [*kinds.values()]

@@ -72,7 +72,7 @@ def placeholder(named: Sequence[str], groups: Sequence[int]) -> dict[str, str]:
     for number, nodes in enumerate(groups):
         here, hosts = hosts[:nodes], hosts[nodes:]
         variables[f"SLURM_JOB_NODELIST_HET_GROUP_{number}"] = ",".join(here)
-        variables[f"SLURM_JOB_ID_HET_GROUP_{number}"] = f"{NO_JOB}+{number}"
+        variables[f"SLURM_JOB_ID_HET_GROUP_{number}"] = f"{NO_JOB}+{number}" if number else NO_JOB
     return variables
 
 

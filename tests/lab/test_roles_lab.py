@@ -227,6 +227,57 @@ def test_stopped_by_its_user(backend: str, start: START) -> None:
     launch.wait_for_nothing_left()
 
 
+OTHER_NODES = """
+grace = 5
+[roles.infer]
+nnodes = 2
+command = "serve.py {port}"
+ready = "http:/health"
+options = { gpus_per_node = "1", cpus_per_task = 2 }
+[roles.train]
+nnodes = 2
+nproc_per_node = 2
+command = "train.py {infer.urls}"
+after = ["infer"]
+ends_run = true
+retries = 1
+retry_codes = [3]
+options = { gpus_per_node = "2", mem = "50G" }
+"""
+HETJOB = """#!/bin/bash
+#SBATCH --nodes=2 --gpus-per-node=1 --cpus-per-task=2
+#SBATCH hetjob
+#SBATCH --nodes=2 --gpus-per-node=2 --ntasks-per-node=2
+"""
+
+
+@pytest.mark.parametrize("held", ["job", "sbatch"])
+@pytest.mark.parametrize("backend", mostly(("slurm", "slurm-torchrun"), "slurm"))
+def test_roles_on_nodes_of_two_kinds(backend: str, held: str, idle_lab: Lab, tmp_path: Path) -> None:
+    """Two components of one heterogeneous job: that of the launch, or the one whose script has the launch."""
+    train = "import os\nassert len(os.environ['CUDA_VISIBLE_DEVICES'].split(',')) == 2\n" + TRAIN
+    for name, text in (("serve.py", SERVE), ("train.py", train), ("ddpkit.toml", OTHER_NODES)):
+        (tmp_path / name).write_text(text)
+    before: list[str] = []
+    if held == "sbatch":
+        (tmp_path / "job.sbatch").write_text(f'{HETJOB}exec "$@"\n')
+        before = ["sbatch", "--wait", "--quiet", f"--output={tmp_path}/out", f"{tmp_path}/job.sbatch"]
+    launch = Launch(idle_lab, tmp_path, ["-b", backend], before=before)
+    try:
+        assert launch.end() == 0, launch.text
+        text = (tmp_path / "out").read_text() if before else launch.text
+        first, second = ((tmp_path / f"attempt-{n}-0").read_text() for n in (1, 2))
+        assert first == second, "the servers have other processes"
+        serving = set(re.findall(r"serving on (\w+)", text))
+        training = set(re.findall(r"^\[train \d (\w+)\] attempt 1 sees", text, re.MULTILINE))
+        assert len(serving) == len(training) == 2, text
+        assert not serving & training, text
+        assert text.count("the server was asked to end") == 2, text
+        launch.wait_for_nothing_left(folders=not before)
+    finally:
+        launch.clean_up()
+
+
 PARTED = """
 [roles.infer]
 nnodes = 2
