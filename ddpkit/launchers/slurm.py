@@ -17,6 +17,7 @@ from functools import partial
 from typing import ClassVar, Literal
 
 from ddpkit.errors import AGAIN, UsageError
+from ddpkit.launchers.backends import NodeOptions
 from ddpkit.launchers.containers import Contained, option, runtimes, split_option, ssh_client
 from ddpkit.launchers.plan import (
     ALL_CPUS,
@@ -311,6 +312,10 @@ class Slurm(Contained):
     setup: str = option("", "shell commands before the ranks start: module load cuda; source venv/bin/activate")
     via: str = option("", "login host with sbatch, reached by SSH, as in ssh HOST; default: this machine has sbatch")
     connect_timeout: float = option(5.0, "timeout for the connection of --via, in seconds")
+    heartbeat_timeout: float = option(
+        NodeOptions.heartbeat_timeout,
+        "seconds without a heartbeat after which a node is checked, and is lost if slurmd does not answer there",
+    )
     transport: Literal["paramiko", "openssh"] = ssh_client(" for --via and --on")
     container_runtime: Literal["auto", "enroot", "pyxis", "apptainer"] = runtimes("enroot", "pyxis", "apptainer")
 
@@ -323,11 +328,14 @@ class Slurm(Contained):
         """Return the plan: a job for sbatch, or in an allocation the step alone. Raises UsageError."""
         if not 5.0 <= self.poll <= 3600.0:
             raise UsageError(f"-o poll={self.poll:g}: it must be between 5 and 3600 seconds", "-o poll=60")
+        if self.heartbeat_timeout and not 1 <= self.heartbeat_timeout <= 86_400:
+            what = f"-o heartbeat_timeout={self.heartbeat_timeout:g}: seconds, 1 to 86400, or 0 for no limit"
+            raise UsageError(what, "add --heartbeat-timeout 30")
         layout = self._layout(job, world)
         step = self._step(job, world, layout)
         files = [
             File(path=f"{job.folder}/{BUNDLE}", copy_of="bundle"),
-            self._spec(job, layout, lost=world.allocation is not None or layout.attempts),
+            self._spec(job, world, layout),
             File(path=_begin_file(job)),  # with --observe there is a file of all ranks beside it
         ]
         if job.stage:
@@ -370,9 +378,11 @@ class Slurm(Contained):
         """Return whether srun starts one task on each node, and that task the ranks."""
         return self.torchrun or bool(self._modules(job))
 
-    def _spec(self, job: Job, layout: Layout, *, lost: bool) -> File:
+    def _spec(self, job: Job, world: Request, layout: Layout) -> File:
         """The file that tells each task, and the program that collects their output, what to do."""
         by_node, modules = self._by_node(job), self._modules(job)
+        # Else SLURM starts the job again after a lost node, where it may.
+        lost = world.allocation is not None or layout.attempts
         programs = ["fork_server"] if modules else ["rank_wrapper"] if self.torchrun else []
         return task_file(
             job,
@@ -385,6 +395,8 @@ class Slurm(Contained):
             cpus_per_task=[group.cpus for group in layout.groups for _ in range(group.nodes)],
             runtime=self.runtime(("enroot", "pyxis", "apptainer")).program if self.container else "",
             lost=lost,
+            silence=self.heartbeat_timeout if lost else 0.0,
+            group_jobs=world.allocation.jobs_of_groups if world.allocation else (),
             marks=f"{job.folder}/marks/events" if job.observe else "",
             collected=True,
         )

@@ -122,13 +122,17 @@ class StepReader:
         self._tasks = [Task() for _ in range(self.layout.tasks)]
         self._held = {1: b"", 2: b""}
         self._texts: dict[tuple[int, int | None, int], str] = {}  # (task, rank, output): a line that has no end yet
+        self._silence: float = spec["silence"]  # seconds without a sign of life of a task that sends beats; 0: no limit
+        self._signs: dict[int, float] = {}  # the last sign of each such task; infinity: its node is checked
+        self.step = ""  # 123.0
         self._failures, self._greeted = Failures(), False
         self._late: list[tuple[float, str, str, str]] = []  # ends that srun reported: when they count, host, tasks, how
 
     @property
     def due(self) -> float:
         """When `overdue` has something to do."""
-        return min([self._failures.due, *(when for when, *_ in self._late)])
+        signs = [when + self._silence for when in self._signs.values()]
+        return min([self._failures.due, *(when for when, *_ in self._late), *signs])
 
     def feed(self, number: int, data: bytes, now: float) -> Iterator[tuple[str, Any]]:
         """Take bytes of srun's standard output (1) or error (2). Times are seconds since the epoch."""
@@ -144,6 +148,23 @@ class StepReader:
             yield from self._task_ended(host, tasks, how, now)
         if now >= self._failures.due:
             yield from self._decide()
+
+    def take_silent(self, now: float) -> Iterator[str]:
+        """Yield each host whose task was silent for too long: the caller finds out whether it is lost."""
+        for number, when in self._signs.items():
+            if now >= when + self._silence:
+                self._signs[number] = float("inf")
+                yield self._tasks[number].host
+
+    def on_check(self, host: str, why: str, now: float) -> Iterator[tuple[str, Any]]:
+        """The answer about a silent host. `why`: it is lost; empty: it is not."""
+        for number in [number for number in self._signs if self._tasks[number].host == host]:
+            if not why:
+                self._signs[number] = now
+            elif self._signs[number] == float("inf"):  # and no sign came meanwhile
+                del self._signs[number]
+                reason = f"no heartbeat for {self._silence:g} s: {why}"
+                yield from self._fail(host, "slurmd", None, None, now, reason)
 
     def finish(self, code: int, now: float) -> Iterator[tuple[str, Any]]:
         """The end of srun, with its exit code."""
@@ -202,8 +223,13 @@ class StepReader:
         rank = event.get("rank")
         if rank is not None and rank not in self.layout.ranks(number):
             return
+        if kind == "beat" or number in self._signs:
+            self._signs[number] = now
+        if kind == "end":
+            self._signs.pop(number, None)
         if kind == "hello":
             task.clock.began = now
+            self.step = event.get("step", "")
         # `at`: of the task's shell, before the runtime of its container
         event["host"] = task.host = event["host"] if kind in ("hello", "at") else task.host
         if kind == "out":
@@ -298,6 +324,7 @@ class StepReader:
             return
         for number in _numbers(tasks, self.layout.first_task(here or 0), len(self._tasks)):
             task = self._tasks[number]
+            self._signs.pop(number, None)
             left = [rank for rank in self.layout.ranks(number) if rank not in task.ended]
             if self.layout.by_node and left and not task.failed:
                 yield from self._fail(host, self._agent, status, killer, now)
