@@ -168,7 +168,8 @@ class StepEnd:
         job, _, number = step.partition(".")
         # scancel reaches one group of a heterogeneous job: by the group's own job id.
         steps = [f"{each}.{number}" for each in self._jobs or [job]]
-        subprocess.Popen(["scancel", "--quiet", "--signal=TERM", *steps], stdin=subprocess.DEVNULL)
+        argv, nothing = ["scancel", "--quiet", "--signal=TERM", *steps], subprocess.DEVNULL
+        subprocess.Popen(argv, stdin=nothing, stdout=nothing, stderr=nothing)  # the lost node does not answer
         end = time.monotonic() + self._grace
         self._signals = [(end, signal.SIGTERM), (end + FORCE_AFTER, signal.SIGKILL)]
 
@@ -182,7 +183,7 @@ def _relay(streams: dict[int, int], reader: StepReader, output: Output, now: Cal
 
     streams: 1 or 2, by the descriptor from which the command's standard output or error is read.
     """
-    poll, next_read, checks = select.poll(), 0.0, NodeChecks()
+    poll, next_read, checks = select.poll(), 0.0, NodeChecks(reader.silence / 2)
     for fd in streams:
         poll.register(fd, select.POLLIN)
     while streams:

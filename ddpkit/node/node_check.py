@@ -17,21 +17,21 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Iterator
 
-PATIENCE = 15.0  # seconds in which slurmd must accept a connection: it may be starting again
 CONTROLLER_TIME = 10.0  # seconds for an answer of the controller
 _AGAIN = 1.0  # seconds between two attempts
 
 
 class NodeChecks:
-    """Checks of nodes, each in a thread."""
+    """Checks of nodes, each in a thread. `patience`: seconds in which slurmd must answer, as it may start again."""
 
-    def __init__(self) -> None:
+    def __init__(self, patience: float) -> None:
         self.running = 0
+        self._patience = patience
         self._results: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
 
     def begin(self, host: str) -> None:
         self.running += 1
-        threading.Thread(target=lambda: self._results.put((host, why_lost(host))), daemon=True).start()
+        threading.Thread(target=lambda: self._results.put((host, why_lost(host, self._patience))), daemon=True).start()
 
     def results(self) -> Iterator[tuple[str, str]]:
         """Yield each host whose check has ended, and why it is lost; empty: it is not, or nobody knows."""
@@ -40,14 +40,14 @@ class NodeChecks:
             yield self._results.get()
 
 
-def why_lost(host: str) -> str:
+def why_lost(host: str, patience: float) -> str:
     """Return why a node is lost: its slurmd accepts no connection. Empty: it does, or the controller did not answer."""
     address = re.search(r"\bNodeAddr=(\S+)", _ask("show", "node", host))
     port = re.search(r"(?m)^SlurmdPort\s*=\s*(\d+)", _ask("show", "config"))
     if not address or not port:
         return ""
     own_port = re.search(r"\bPort=(\d+)", address.string)
-    until, why = time.monotonic() + PATIENCE, "the host or the network is down"
+    until, why = time.monotonic() + patience, "the host or the network is down"
     while time.monotonic() < until:
         try:
             left = max(0.1, until - time.monotonic())
@@ -58,7 +58,7 @@ def why_lost(host: str) -> str:
             why = "the host or the network is down"
         else:
             return ""
-        time.sleep(_AGAIN)
+        time.sleep(min(_AGAIN, patience / 4))
     return why
 
 

@@ -122,7 +122,7 @@ class StepReader:
         self._tasks = [Task() for _ in range(self.layout.tasks)]
         self._held = {1: b"", 2: b""}
         self._texts: dict[tuple[int, int | None, int], str] = {}  # (task, rank, output): a line that has no end yet
-        self._silence: float = spec["silence"]  # seconds without a sign of life of a task that sends beats; 0: no limit
+        self.silence: float = spec["silence"]  # seconds without a sign of life of a task that sends beats; 0: no limit
         self._signs: dict[int, float] = {}  # the last sign of each such task; infinity: its node is checked
         self.step = ""  # 123.0
         self._failures, self._greeted = Failures(), False
@@ -131,7 +131,7 @@ class StepReader:
     @property
     def due(self) -> float:
         """When `overdue` has something to do."""
-        signs = [when + self._silence for when in self._signs.values()]
+        signs = [when + self.silence for when in self._signs.values()]
         return min([self._failures.due, *(when for when, *_ in self._late), *signs])
 
     def feed(self, number: int, data: bytes, now: float) -> Iterator[tuple[str, Any]]:
@@ -152,7 +152,7 @@ class StepReader:
     def take_silent(self, now: float) -> Iterator[str]:
         """Yield each host whose task was silent for too long: the caller finds out whether it is lost."""
         for number, when in self._signs.items():
-            if now >= when + self._silence:
+            if now >= when + self.silence:
                 self._signs[number] = float("inf")
                 yield self._tasks[number].host
 
@@ -163,7 +163,7 @@ class StepReader:
                 self._signs[number] = now
             elif self._signs[number] == float("inf"):  # and no sign came meanwhile
                 del self._signs[number]
-                reason = f"no heartbeat for {self._silence:g} s: {why}"
+                reason = f"no heartbeat for {self.silence:g} s: {why}"
                 yield from self._fail(host, "slurmd", None, None, now, reason)
 
     def finish(self, code: int, now: float) -> Iterator[tuple[str, Any]]:
