@@ -12,7 +12,7 @@ import pytest
 from cluster import Lab
 from launches import Launch, processes
 from launching import mostly
-from program import MARK
+from program import MARK, wait_until
 
 from ddpkit.errors import NO_PROGRESS
 
@@ -276,6 +276,52 @@ def test_roles_on_nodes_of_two_kinds(backend: str, held: str, idle_lab: Lab, tmp
         launch.wait_for_nothing_left(folders=not before)
     finally:
         launch.clean_up()
+
+
+@pytest.mark.parametrize("dies", ["kill", "halt"])
+@pytest.mark.parametrize("backend", mostly(("slurm", "slurm-torchrun"), "slurm"))
+def test_a_lost_node_under_slurm(dies: str, backend: str, start: START, idle_lab: Lab) -> None:
+    """Its silence tells, before the controller does. The role and the node are named."""
+    roles = SERVICE.replace("restart = 1", "").replace("60", "60\noptions = { heartbeat_timeout = 2 }")
+    launch = start(backend, f"grace = 1\n{roles}", 3, serve=SERVE, train=WAITS)
+    launch.wait_for("training")
+    service = pids(launch, "infer")
+    (name,) = [host for pid, (host, _) in processes(idle_lab).items() if pid == service["1"]]
+    try:
+        getattr(idle_lab, dies)(name)
+        assert launch.end() == 125, launch.text
+    finally:
+        idle_lab.boot(name)
+    why = "the host or the network is down" if dies == "kill" else "slurmd does not run there"
+    assert f"ddpkit: infer.1: slurmd on {name} failed first" in launch.text, launch.text
+    assert f"no heartbeat for 2 s: {why}" in launch.text, launch.text
+    assert "ended with it: infer.0, train.0" in launch.text
+    launch.wait_for_nothing_left(60, folders=False)
+    idle_lab.wait_idle()
+
+
+@pytest.mark.parametrize("backend", mostly(("slurm", "slurm-torchrun"), "slurm"))
+def test_a_busy_node_under_slurm_is_not_lost(backend: str, start: START, tmp_path: Path, idle_lab: Lab) -> None:
+    """ddpkit's processes get no CPU there; slurmd still accepts connections."""
+
+    def checks() -> int:
+        """How often slurmd noted a connection without a message."""
+        logs = (idle_lab.folder / "log").glob("slurmd-node*.log")
+        return sum(log.read_text(errors="replace").count("service_connection: slurm_receive_msg: Zero") for log in logs)
+
+    roles = SERVICE.replace("restart = 1", "").replace("60", "60\noptions = { heartbeat_timeout = 1 }")
+    launch = start(backend, roles, 3, serve=SERVE, train=WAITS)
+    launch.wait_for("training")
+    stopped = [pid for pid, (_, line) in processes(launch.lab).items() if " step_task " in line]
+    before = checks()
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: checks() >= before + 6)  # each of the three nodes was checked twice
+    for pid in stopped:
+        os.kill(pid, signal.SIGCONT)
+    (tmp_path / "go").touch()
+    assert launch.end() == 0, launch.text
+    launch.wait_for_nothing_left()
 
 
 PARTED = """

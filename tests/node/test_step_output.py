@@ -243,14 +243,14 @@ def test_a_node_whose_task_is_silent_is_checked() -> None:
     assert list(reader.take_silent(36.0)) == [], "it is checked already"
     assert list(reader.on_check("node2", "", 40.0)) == []  # a busy node
     feed(sent(0, e="end"), 45.0)
-    assert reader.due == 70.0
-    assert list(reader.take_silent(70.0)) == ["node2"]
-    feed(sent(2, e="beat"), 71.0)  # before the check has ended
-    assert list(reader.on_check("node2", "slurmd does not run there", 72.0)) == []
-    assert list(reader.take_silent(101.0)) == ["node2"]
-    ((_, failed),) = reader.on_check("node2", "the host or the network is down", 110.0)
+    assert reader.due == 100.0  # each time later
+    assert list(reader.take_silent(100.0)) == ["node2"]
+    feed(sent(2, e="beat"), 101.0)  # before the check has ended
+    assert list(reader.on_check("node2", "slurmd does not run there", 102.0)) == []
+    assert list(reader.take_silent(131.0)) == ["node2"]
+    ((_, failed),) = reader.on_check("node2", "the host or the network is down", 140.0)
     assert failed == {
-        **{"e": "failed", "rank": None, "host": "node2", "what": "slurmd", "code": None, "signal": None, "t": 110.0},
+        **{"e": "failed", "rank": None, "host": "node2", "what": "slurmd", "code": None, "signal": None, "t": 140.0},
         "reason": "no heartbeat for 30 s: the host or the network is down",
     }
     assert reader.due == float("inf")
