@@ -42,7 +42,7 @@ def decide_failure(failure: Failure) -> Action:
     """Return the action after the first failure of a run, from its exit code or signal."""
     whose = f"rank {failure.rank}" if failure.rank is not None else failure.what
     if failure.what == "slurmd":
-        return _exclude_proven(failure, "lost by SLURM")
+        return _exclude_proven(failure, "lost by SLURM", failure.reason)
     if failure.what == SUPERVISOR:
         return _exclude_proven(failure, "lost", failure.reason or "it was lost")
     if failure.code == NO_PROGRESS and failure.reason:

@@ -20,6 +20,7 @@ from ddpkit.config import LaunchSettings, overlaid, parse_duration
 from ddpkit.errors import UsageError
 from ddpkit.execution import prepare
 from ddpkit.execution.requested_nodes import (
+    Component,
     Queries,
     Wanted,
     hold_nodes,
@@ -117,16 +118,15 @@ def _with_nodes(
     here = surroundings(settings, environ)
     if not nodes:
         nodes = len(slurm_nodes.held_nodes(here, (), _USE).hosts) if slurm_nodes.allocation(here) else 1
-    wanted = Wanted(
-        name=settings.name or HOLD, nodes=nodes, ranks=asked or backend.gpus_on_node() or 1, ports=0, use=_USE
-    )
+    each = asked or backend.gpus_on_node() or 1
+    wanted = Wanted(name=settings.name or HOLD, components=[Component(nodes, each, backend)], ports=0, use=_USE)
     with hold_nodes(settings, backend, chosen, environ, wanted, note, queries) as held:
         if len(held.hosts) < nodes:
             what = f"{count(nodes, 'node')} requested, and job {held.environ['SLURM_JOB_ID']} has {len(held.hosts)}"
             raise UsageError(what, f"add -N {len(held.hosts)}")
         if queries.dry:
             note("its nodes are reached by srun --overlap, in place of the ssh below")
-        ranks = asked or max(held.gpus.values(), default=0) or wanted.ranks
+        ranks = asked or max(held.gpus.values(), default=0) or each
         yield _in_job(settings, held.environ["SLURM_JOB_ID"], held.hosts, ranks)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -24,7 +24,6 @@ from ddpkit.transports import slurm_nodes
 
 if TYPE_CHECKING:
     from ddpkit.launchers.plan import Request
-    from ddpkit.launchers.slurm import Slurm
     from ddpkit.run.bad_nodes import BadNode
     from ddpkit.transports.hosts import HostSpec
     from ddpkit.transports.transport import Transport
@@ -322,20 +321,32 @@ class HeldNodes:
     gpus: Mapping[str, int] = field(default_factory=dict)  # of each host; without an entry it is not known
     cpus: Mapping[str, int] = field(default_factory=dict)  # the same
     ports: Mapping[str, list[int]] = field(default_factory=dict)  # free ones; else each launch asks its nodes
+    groups: tuple[int, ...] = ()  # nodes of each group of a heterogeneous allocation, in the order of the hosts
     clock: Clock = field(default_factory=Clock)  # of the run
 
 
 ROLES = "roles"  # what needs the nodes, in place of one launch
 
 
-class Wanted(NamedTuple):
-    """What several launches need together: nodes, ranks on each of them, and ports there."""
+class Component(NamedTuple):
+    """Nodes with one request, and the ranks on each. `backend`: with the options of the request."""
 
-    name: str
     nodes: int
     ranks: int
+    backend: Launcher
+
+
+class Wanted(NamedTuple):
+    """What several launches need together: nodes, of several kinds in a heterogeneous job, and ports there."""
+
+    name: str
+    components: Sequence[Component]
     ports: int
     use: str = ROLES  # what needs them, in errors
+
+    @property
+    def nodes(self) -> int:
+        return sum(each.nodes for each in self.components)
 
 
 @contextmanager
@@ -364,7 +375,8 @@ def hold_nodes(
         specs = named_hosts(replace(settings, spares=0), backend, NodeOptions.of(backend))
         yield HeldNodes(hosts=tuple(spec.typed for spec in specs), environ=environ)
     elif isinstance(backend, Slurm):
-        with _hold_job(settings, backend, surroundings(settings, environ), wanted, note, queries) as held:
+        keeps_order = backend.order in ("given", "block")
+        with _hold_job(settings, surroundings(settings, environ), wanted, note, queries, keeps_order) as held:
             yield held
     else:
         raise UsageError(f"backend {settings.backend} does not work with {wanted.use}", "add -b slurm")
@@ -373,13 +385,16 @@ def hold_nodes(
 @contextmanager
 def _hold_job(
     settings: LaunchSettings,
-    backend: Slurm,
     environ: Mapping[str, str],
     wanted: Wanted,
     note: Callable[[str], None],
     queries: Queries,
+    keeps_order: bool,
 ) -> Iterator[HeldNodes]:
-    """Hold nodes of this shell's allocation, or of a job of its own, which ends with this."""
+    """Hold nodes of this shell's allocation, or of a job of its own, which ends with this.
+
+    `keeps_order`: the nodes come in the order of the scheduler, else in that of the network.
+    """
     from ddpkit.transports.allocation import find_ports, own_allocation
 
     named, counts = scheduled_hosts(settings)
@@ -389,22 +404,39 @@ def _hold_job(
         raise UsageError(f"several numbers of ranks do not work with {wanted.use}", f"add -n {max(counts)}")
     with ExitStack() as stack:
         if not slurm_nodes.allocation(environ):
-            argv = backend.allocate(wanted.name, wanted.nodes, wanted.ranks, named, wanted.use)
+            argv = _allocate(wanted, named)
             if queries.dry:
                 note(f"in a job of its own: {join(argv)}")
-                variables = slurm_nodes.placeholder(named, wanted.nodes)
+                variables = slurm_nodes.placeholder(named, [each.nodes for each in wanted.components])
             else:
                 variables = stack.enter_context(own_allocation(argv, note))
             kept = {name: value for name, value in environ.items() if not slurm_nodes.is_of_job(name)}
             environ = {**kept, **variables, "DDPKIT_DETECT_SLURM": "1"}
-        held = slurm_nodes.held_nodes(environ, named, wanted.use)
-        hosts, ports = held.hosts, dict[str, list[int]]()
-        if not queries.dry:
-            found = find_ports(held.job_id, hosts, wanted.ports)
-            keeps_order = bool(named) or backend.order in ("given", "block")  # else that of the network
-            hosts, ports = hosts if keeps_order else found.hosts, dict(found.ports)
-        hosts = hosts[: wanted.nodes]
-        yield HeldNodes(hosts=hosts, environ=environ, gpus=held.gpus, cpus=held.cpus, ports=ports)
+        held = slurm_nodes.held_nodes(environ, named, "" if wanted.use == ROLES else wanted.use)
+        hosts, ports = list[str](), dict[str, list[int]]()
+        for group, here in enumerate(held.hosts_by_group) if held.groups else [(held.group, held.hosts)]:
+            if queries.dry:
+                hosts += here
+                continue
+            found = find_ports(held.job_id, group, here, wanted.ports)
+            hosts += here if named or keeps_order else found.hosts
+            ports |= found.ports
+        sizes = tuple(group.nodes for group in held.groups)
+        given = tuple(hosts if sizes else hosts[: wanted.nodes])
+        yield HeldNodes(hosts=given, environ=environ, gpus=held.gpus, cpus=held.cpus, ports=ports, groups=sizes)
+
+
+def _allocate(wanted: Wanted, named: Sequence[str]) -> tuple[str, ...]:
+    """Return the command that requests the nodes: a heterogeneous job for several components. Raises UsageError."""
+    from ddpkit.launchers.slurm import Slurm
+
+    words: list[str] = []
+    for each in wanted.components:
+        assert isinstance(each.backend, Slurm)
+        here, named = named[: each.nodes], named[each.nodes :]
+        words += [":"] if words else []
+        words += each.backend.request(wanted.name, each.nodes, each.ranks, here, wanted.use)
+    return "salloc", "--no-bell", *words
 
 
 def _read_hosts(settings: LaunchSettings, options: NodeOptions) -> list[HostSpec]:

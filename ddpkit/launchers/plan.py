@@ -125,10 +125,23 @@ class Allocation:
     # Of the request, where it has them; a tuple has one for each host.
     nproc_per_node: int | tuple[int, ...] | None = None
     cpus_per_task: int | None = None
-    groups: tuple[HetGroup, ...] = ()  # of a heterogeneous allocation
+    groups: tuple[HetGroup, ...] = ()  # of a heterogeneous allocation; empty: `group` alone
+    group: int | None = None  # the number of the group of a heterogeneous allocation that has these nodes
+    group_job: str = ""  # its own job id
     cpus: Mapping[str, int] = field(default_factory=dict)  # by host; empty: not known
     gpus: Mapping[str, int] = field(default_factory=dict)  # the same
     gpus_by_task: bool = False  # the request has GPUs for each task: a step of fewer tasks gets fewer of them
+
+    @property
+    def hosts_by_group(self) -> tuple[tuple[str, ...], ...]:
+        """The hosts of each group. Empty: it is not heterogeneous."""
+        ends = [*accumulate(group.nodes for group in self.groups)]
+        return tuple(self.hosts[end - group.nodes : end] for group, end in zip(self.groups, ends, strict=True))
+
+    @property
+    def jobs_of_groups(self) -> tuple[str, ...]:
+        """The job ids of its groups. Empty: it is not heterogeneous."""
+        return (self.group_job,) if self.group_job else tuple(group.job_id for group in self.groups)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -318,7 +331,7 @@ class Step:
     container: Container | None = None  # the supervisor of this step runs in it
     nodes: tuple[str, ...] = ()  # of a scheduled step, as far as they are known: rank 0's is the first
     groups: tuple[int, ...] = ()  # ranks in each group of a heterogeneous job
-    group_jobs: tuple[str, ...] = ()  # their job ids, in an allocation
+    group_jobs: tuple[str, ...] = ()  # job ids of those with ranks, in an allocation
 
     @property
     def hosts(self) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from functools import partial
 from typing import ClassVar, Literal
 
 from ddpkit.errors import AGAIN, UsageError
+from ddpkit.launchers.backends import NodeOptions
 from ddpkit.launchers.containers import Contained, option, runtimes, split_option, ssh_client
 from ddpkit.launchers.plan import (
     ALL_CPUS,
@@ -236,18 +237,18 @@ def _directive(option: str, words: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """What srun starts: `sh -c TEXT PYTHON BUNDLE SPEC COMMAND...`, once for each rank or for each node."""
+    """What srun starts: `sh -c TEXT PYTHON`, once for each rank or for each node."""
 
-    text: str
-    words: list[Word]  # its arguments, from $0 on: PYTHON runs the supervisor, which starts COMMAND
+    lines: str
+    words: list[Word]  # its arguments, from $0 on: PYTHON BUNDLE SPEC runs the supervisor, which starts the rest
     options: str  # of srun, as shell text, where pyxis starts the container
 
     @property
-    def whole_text(self) -> str:
-        """The text with all arguments but $0 in it: srun takes a `:` among arguments for the next group of a job."""
+    def text(self) -> str:
+        """The lines, with all arguments but $0: srun takes a `:` among arguments for the next group of a job."""
         python, *arguments = self.words
         inner = [Raw("$0") if word == python and isinstance(word, Raw) else word for word in arguments]
-        return f"set -- {join(inner)}\n{self.text}"
+        return f"set -- {join(inner)}\n{self.lines}"
 
 
 # An option that is one of the request for nodes, under its name: a `#SBATCH` line of the job, an option of salloc.
@@ -311,6 +312,10 @@ class Slurm(Contained):
     setup: str = option("", "shell commands before the ranks start: module load cuda; source venv/bin/activate")
     via: str = option("", "login host with sbatch, reached by SSH, as in ssh HOST; default: this machine has sbatch")
     connect_timeout: float = option(5.0, "timeout for the connection of --via, in seconds")
+    heartbeat_timeout: float = option(
+        NodeOptions.heartbeat_timeout,
+        "seconds without a heartbeat after which a node is checked, and is lost if slurmd does not answer there",
+    )
     transport: Literal["paramiko", "openssh"] = ssh_client(" for --via and --on")
     container_runtime: Literal["auto", "enroot", "pyxis", "apptainer"] = runtimes("enroot", "pyxis", "apptainer")
 
@@ -323,11 +328,14 @@ class Slurm(Contained):
         """Return the plan: a job for sbatch, or in an allocation the step alone. Raises UsageError."""
         if not 5.0 <= self.poll <= 3600.0:
             raise UsageError(f"-o poll={self.poll:g}: it must be between 5 and 3600 seconds", "-o poll=60")
+        if self.heartbeat_timeout and not 1 <= self.heartbeat_timeout <= 86_400:
+            what = f"-o heartbeat_timeout={self.heartbeat_timeout:g}: seconds, 1 to 86400, or 0 for no limit"
+            raise UsageError(what, "add --heartbeat-timeout 30")
         layout = self._layout(job, world)
         step = self._step(job, world, layout)
         files = [
             File(path=f"{job.folder}/{BUNDLE}", copy_of="bundle"),
-            self._spec(job, layout, lost=world.allocation is not None or layout.attempts),
+            self._spec(job, world, layout),
             File(path=_begin_file(job)),  # with --observe there is a file of all ranks beside it
         ]
         if job.stage:
@@ -370,9 +378,11 @@ class Slurm(Contained):
         """Return whether srun starts one task on each node, and that task the ranks."""
         return self.torchrun or bool(self._modules(job))
 
-    def _spec(self, job: Job, layout: Layout, *, lost: bool) -> File:
+    def _spec(self, job: Job, world: Request, layout: Layout) -> File:
         """The file that tells each task, and the program that collects their output, what to do."""
         by_node, modules = self._by_node(job), self._modules(job)
+        # Else SLURM starts the job again after a lost node, where it may.
+        lost = world.allocation is not None or layout.attempts
         programs = ["fork_server"] if modules else ["rank_wrapper"] if self.torchrun else []
         return task_file(
             job,
@@ -385,6 +395,8 @@ class Slurm(Contained):
             cpus_per_task=[group.cpus for group in layout.groups for _ in range(group.nodes)],
             runtime=self.runtime(("enroot", "pyxis", "apptainer")).program if self.container else "",
             lost=lost,
+            silence=self.heartbeat_timeout if lost else 0.0,
+            group_jobs=world.allocation.jobs_of_groups if world.allocation else (),
             marks=f"{job.folder}/marks/events" if job.observe else "",
             collected=True,
         )
@@ -460,6 +472,7 @@ class Slurm(Contained):
         # The shell's own SLURM_* variables are unset (`_variables`): they would be defaults of srun that contradict
         # what is asked for here, and inside a step they would confine us to its node.
         inside = [f"--jobid={held.job_id}", "--overlap"] if held else []
+        inside += [f"--het-group={layout.group}"] if layout.group is not None else []
         task = self._task(job, layout)
         by_node = self._by_node(job)
         command = self._srun(job, world, layout, inside, task)
@@ -472,7 +485,7 @@ class Slurm(Contained):
             *([] if layout.attempts else self._copy(job, layout, inside)),
             *([] if layout.attempts else self._meeting_point(job, world, layout, inside)),
             *self._programs_are_there(job),
-            f"each={quote(task.whole_text if layout.het else task.text)}",
+            f"each={quote(task.text)}",
             *(layout.hostfile_lines(job.folder, by_node=by_node) if layout.listed else ()),
         ]
         if layout.attempts:
@@ -490,8 +503,8 @@ class Slurm(Contained):
             procs=(Proc(name="srun", argv=("bash", "-c", "\n".join(lines))),),
             rank_starter=RankStarter.COLLECT,
             nodes=layout.hosts,
-            groups=tuple(group.nodes * group.ranks for group in layout.groups) if layout.het else (),
-            group_jobs=tuple(group.job_id for group in held.groups) if held else (),
+            groups=layout.ranks_by_group,
+            group_jobs=held.jobs_of_groups if held else (),
         )
 
     def _variables(self, job: Job, world: Request) -> dict[str, Value]:
@@ -601,7 +614,8 @@ class Slurm(Contained):
         argv += ["--kill-on-bad-exit=0", "--export=ALL", *self._stage_task(job)]
         # srun's own error would count as one of rank 0.
         show_problems = """printf '%s\\n' "$shown" | sed '/^srun: error: .* Exited with exit code/d' >&2"""
-        held = [word for word in inside if word.startswith("--jobid")]
+        of_group = f"+{layout.group}" if layout.group is not None else ""
+        held = [f"{word}{of_group}" for word in inside if word.startswith("--jobid")]
         targets = [copy.target for copy in job.stage.copies]
         # Where it cannot bring an archive, as to a spare node that has no directory yet, nodes read the shared one.
         bring = [
@@ -657,10 +671,10 @@ class Slurm(Contained):
         beside = [word for word in inside if word != "--overlap"] + layout.overlap_options(held) if held else []
         collect = join([*self._collect(job, on_node=held is None), "srun", *beside])
         options = [*(["$bind"] if self._modules(job) else []), *([task.options] if task.options else [])]  # shell text
-        start = " ".join([*options, f'{self._hold(job)}sh -c "$each"'])
-        if layout.het:  # the text has the arguments
+        start = " ".join([*options, f'{self._hold(job)}sh -c "$each" {quote(task.words[0])}'])
+        if layout.het:
             argvs = ([f"--het-group={n}", *each.srun(by_node=by_node)] for n, each in enumerate(layout.groups))
-            groups = (f"{join([*argv, *common])} {start} {quote(task.words[0])}" for argv in argvs)
+            groups = (f"{join([*argv, *common])} {start}" for argv in argvs)
             return f"{collect} {' : '.join(groups)}"
         argv: list[Word] = [*layout.srun(by_node=by_node), *(layout.gpu_options(held) if held else ())]
         # Each task takes its part of all CPUs of the job on its node: SLURM would bind steps beside each other alike.
@@ -669,7 +683,7 @@ class Slurm(Contained):
             argv += ["--overlap", Raw("--nodelist=$nodes")]
         elif held and not layout.listed and (world.spares is not None or world.hosts):
             argv.append(f"--nodelist={','.join(layout.hosts)}")
-        return f"{collect} {join([*argv, *common])} {start} {join(task.words)}"
+        return f"{collect} {join([*argv, *common])} {start}"
 
     def _task(self, job: Job, layout: Layout) -> Task:
         """Return the task of the step: a supervisor, which starts one rank, or all ranks of its node."""
@@ -703,7 +717,7 @@ class Slurm(Contained):
             rank = [word.replace("$", "$$") if isinstance(word, str) else word for word in tap]
         return Task(
             words=[task_python, f"{job.folder}/{BUNDLE}", f"{job.folder}/task.json", *rank],
-            text=_devices(job) + where + head + _STEP_TASK.format(agent=agent, run=enter or 'exec "$@"'),
+            lines=_devices(job) + where + head + _STEP_TASK.format(agent=agent, run=enter or 'exec "$@"'),
             options=options,
         )
 
@@ -784,8 +798,8 @@ class Slurm(Contained):
             elif value != "":
                 yield f"--{word}={quote(str(value))}"
 
-    def allocate(self, name: str, nodes: int, ranks: int, named: Sequence[str], use: str) -> tuple[str, ...]:
-        """The command that requests nodes for several steps, with so many ranks on each. Raises UsageError.
+    def request(self, name: str, nodes: int, ranks: int, named: Sequence[str], use: str) -> list[str]:
+        """Options of salloc: they request nodes for several steps, with so many ranks on each. Raises UsageError.
 
         `use`: what needs them, for its errors.
         """
@@ -794,7 +808,7 @@ class Slurm(Contained):
                 raise UsageError(f"-o {setting} does not work with {use}", f"remove -o {setting}")
         asked = self._request_options(self.job_name or name, nodes, (ranks, self.cpus_per_task), ",".join(named), {})
         words = [word for each in asked for word in shlex.split(each)]
-        return "salloc", "--no-bell", *words, *split_option("sbatch", self.sbatch)
+        return [*words, *split_option("sbatch", self.sbatch)]
 
     def _script(self, job: Job, step: Step, layout: Layout, named: str, spares: int | None) -> str:
         """The job script: what an administrator reads, and `sbatch` takes. `named`: hosts, with commas."""

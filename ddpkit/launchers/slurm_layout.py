@@ -47,11 +47,19 @@ class Layout:
     groups: tuple[Group, ...]
     order: Order = "block"
     hosts: tuple[str, ...] = ()  # in the order of the ranks; empty: not known before the job runs
+    group: int | None = None  # the one of a heterogeneous allocation that has all of them
     attempts: bool = False  # the script of a submitted job starts one step after the other
 
     @property
     def het(self) -> bool:
         return len(self.groups) > 1
+
+    @property
+    def ranks_by_group(self) -> tuple[int, ...]:
+        """Ranks in each group of a heterogeneous job, as far as some has ranks. Empty: the job is none."""
+        if self.group is not None:
+            return (*(0,) * self.group, sum(self.counts))
+        return tuple(group.nodes * group.ranks for group in self.groups) if self.het else ()
 
     @property
     def uneven(self) -> bool:
@@ -186,7 +194,8 @@ def arrange(world: Request, *, ranks: int, cpus: int, order: Order, later: tuple
             f"-o order={chosen}: the ranks of {','.join(world.hosts)} follow the order of the hosts", "-o order=given"
         )
     attempts = held is None and world.spares is not None
-    layout = Layout(counts=counts, groups=groups, order=chosen, hosts=hosts, attempts=attempts)
+    group = held.group if held else None
+    layout = Layout(counts=counts, groups=groups, order=chosen, hosts=hosts, attempts=attempts, group=group)
     if attempts and (layout.listed or layout.het):
         raise UsageError(
             "--retries in a submitted job requires one number of ranks, the order of the scheduler, and one group",

@@ -176,15 +176,18 @@ def task_file(
     cpus_per_task: Sequence[int] = (),
     runtime: str = "",
     lost: bool = False,
+    silence: float = 0.0,
+    group_jobs: Sequence[str] = (),
     marks: str = "",
     collected: bool = False,
 ) -> File:
     """The file that tells the tasks of a scheduler's step (`ddpkit/node/step_task.py`) what to do.
 
     counts: ranks of each node. agent: the program that starts them. programs: of `ddpkit/node`, for the ranks. by_node:
-    a task has all ranks of its node. groups: tasks in each group of a heterogeneous job. runtime: the program that
-    enters the container of a task. lost: a lost node is a failure. marks: the file of what ranks report of their start
-    and their steps. collected: `ddpkit/node/collect.py` reads the output of the tasks.
+    a task has all ranks of its node. groups: tasks in each group of a heterogeneous job, group_jobs: see `Step`.
+    runtime: the program that enters the container of a task. lost: a lost node is a failure. silence: seconds without a
+    sign of life after which a node is checked; 0: no limit. marks: the file of what ranks report of their start and
+    their steps. collected: `ddpkit/node/collect.py` reads the output of the tasks.
     """
     hook = ["rank_hook"] if job.kind != "program" else []
     spec = {
@@ -199,6 +202,8 @@ def task_file(
         "programs": [*programs, *hook, *(OBSERVERS if job.observe else ())],
         "runtime": runtime,
         "lost": lost,
+        "silence": silence,
+        "group_jobs": list(group_jobs),
         "marks": marks,
         "collected": collected,
         **({"cpus": cpus_variable(job)[CPUS]} if job.cpus is not None else {}),

@@ -12,9 +12,12 @@ import json
 import os
 import select
 import signal
+import subprocess
 import time
 
 from ddpkit.node.child import die_with_parent, execute, exit_status, hide
+from ddpkit.node.node_check import NodeChecks
+from ddpkit.node.process_tree import kill
 from ddpkit.node.step_output import OBSERVE, StepReader
 from ddpkit.node.supervision.clock import Clock
 
@@ -28,6 +31,8 @@ TOGETHER, FLOOD = 0.080, 1 << 14  # seconds between two reads; bytes of one afte
 EVENT = "ddpkit: "  # in front of each of them
 AGAIN = 1.0  # seconds between two attempts to write events to a full file system
 PARTING = 10.0  # seconds for the last of them
+CHECKS_EVERY = 0.5  # seconds between two looks whether a check of a node has ended
+FORCE_AFTER = 5.0  # seconds from the end of a step that lost a node to SIGKILL for srun, which waits for that node
 # A scheduler sends these to every process of a job's script. srun gets its own, and its end is waited for here.
 _NOT_OURS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 
@@ -148,16 +153,42 @@ def _start(argv: Sequence[str]) -> tuple[int, dict[int, int]]:
     return pid, {read: number for number, (read, _) in enumerate(pipes, 1)}
 
 
-def _relay(streams: dict[int, int], reader: StepReader, output: Output, now: Callable[[], float]) -> None:
+class StepEnd:
+    """Ends a step that lost a node, for srun waits for it: TERM to the ranks that are left, KILL after the grace."""
+
+    def __init__(self, command: int, spec: dict[str, Any]) -> None:
+        self._command, self._grace, self._jobs = command, spec["grace"], spec["group_jobs"]
+        self._signals: list[tuple[float, int]] = []  # for srun, each with its time.monotonic()
+
+    @property
+    def due(self) -> float:
+        return self._signals[0][0] if self._signals else float("inf")
+
+    def begin(self, step: str) -> None:
+        job, _, number = step.partition(".")
+        # scancel reaches one group of a heterogeneous job: by the group's own job id.
+        steps = [f"{each}.{number}" for each in self._jobs or [job]]
+        argv, nothing = ["scancel", "--quiet", "--signal=TERM", *steps], subprocess.DEVNULL
+        subprocess.Popen(argv, stdin=nothing, stdout=nothing, stderr=nothing)  # the lost node does not answer
+        end = time.monotonic() + self._grace
+        self._signals = [(end, signal.SIGTERM), (end + FORCE_AFTER, signal.SIGKILL)]
+
+    def act(self) -> None:
+        while self.due <= time.monotonic():
+            kill(self._command, self._signals.pop(0)[1])
+
+
+def _relay(streams: dict[int, int], reader: StepReader, output: Output, now: Callable[[], float], end: StepEnd) -> None:
     """Write what the command prints into the job's output, until it has closed its outputs.
 
     streams: 1 or 2, by the descriptor from which the command's standard output or error is read.
     """
-    poll, next_read = select.poll(), 0.0
+    poll, next_read, checks = select.poll(), 0.0, NodeChecks(reader.silence / 2)
     for fd in streams:
         poll.register(fd, select.POLLIN)
     while streams:
-        due = min(reader.due - now(), output.due - time.monotonic(), 60.0)
+        due = min(reader.due - now(), min(output.due, end.due) - time.monotonic())
+        due = min(due, CHECKS_EVERY if checks.running else 60.0)
         ready = poll.poll(1000 * max(0.0, due) + 1)
         time.sleep(max(0.0, next_read - time.monotonic()))
         pieces = {fd: os.read(fd, CHUNK) for fd, _ in ready}
@@ -171,6 +202,14 @@ def _relay(streams: dict[int, int], reader: StepReader, output: Output, now: Cal
         size = sum(map(len, pieces.values()))
         next_read = time.monotonic() + TOGETHER if 0 < size < FLOOD else 0.0
         lines += reader.overdue(now())
+        for host in reader.take_silent(now()):
+            checks.begin(host)
+        for host, why in checks.results():
+            lost = [*reader.on_check(host, why, now())]
+            if lost:
+                end.begin(reader.step)
+            lines += lost
+        end.act()
         output.write(lines)
 
 
@@ -187,7 +226,7 @@ def main(spec_file: str, *argv: str) -> None:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _NOT_OURS)
     now = Clock().now
-    _relay(streams, reader, output, now)
+    _relay(streams, reader, output, now, StepEnd(pid, spec))
     code, killer = exit_status(os.waitpid(pid, 0)[1])
     output.write(reader.finish(128 + killer if killer else code or 0, now()))
     output.close()

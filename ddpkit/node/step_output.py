@@ -22,6 +22,7 @@ FRAME = 1000
 LINE_LIMIT = 1 << 20  # characters of a line without an end that are held
 # srun reports the end of a task beside its outputs: the task's own events may be still on their way.
 LATE = 0.5  # seconds
+LONGEST_SILENCE = 600.0  # seconds between two checks of a node whose task is silent: SLURM suspends some for hours
 NOT_STARTED = 123  # ddpkit's exit code where nothing was started
 OUT_OF_MEMORY = "Out Of Memory"  # srun's word in place of the signal, which was SIGKILL
 PASSED_ON = ("hello", "start", "left", "daemons", "stuck")
@@ -122,13 +123,17 @@ class StepReader:
         self._tasks = [Task() for _ in range(self.layout.tasks)]
         self._held = {1: b"", 2: b""}
         self._texts: dict[tuple[int, int | None, int], str] = {}  # (task, rank, output): a line that has no end yet
+        self.silence: float = spec["silence"]  # seconds without a sign of life of a task that sends beats; 0: no limit
+        self._silent_at: dict[int, float] = {}  # when each such task was silent for too long; infinity: it is checked
+        self._checked: dict[int, int] = {}  # how often each was checked since its last sign
+        self.step = ""  # 123.0
         self._failures, self._greeted = Failures(), False
         self._late: list[tuple[float, str, str, str]] = []  # ends that srun reported: when they count, host, tasks, how
 
     @property
     def due(self) -> float:
         """When `overdue` has something to do."""
-        return min([self._failures.due, *(when for when, *_ in self._late)])
+        return min([self._failures.due, *(when for when, *_ in self._late), *self._silent_at.values()])
 
     def feed(self, number: int, data: bytes, now: float) -> Iterator[tuple[str, Any]]:
         """Take bytes of srun's standard output (1) or error (2). Times are seconds since the epoch."""
@@ -144,6 +149,26 @@ class StepReader:
             yield from self._task_ended(host, tasks, how, now)
         if now >= self._failures.due:
             yield from self._decide()
+
+    def take_silent(self, now: float) -> Iterator[str]:
+        """Yield each host whose task was silent for too long: the caller finds out whether it is lost."""
+        for number, when in self._silent_at.items():
+            if now >= when:
+                self._silent_at[number] = float("inf")
+                yield self._tasks[number].host
+
+    def on_check(self, host: str, why: str, now: float) -> Iterator[tuple[str, Any]]:
+        """The answer about a silent host. `why`: it is lost; empty: it is not, and the next check is later."""
+        for number, when in list(self._silent_at.items()):
+            if self._tasks[number].host != host or when != float("inf"):  # a sign came meanwhile
+                continue
+            if why:
+                del self._silent_at[number]
+                reason = f"no heartbeat for {self.silence:g} s: {why}"
+                yield from self._fail(host, "slurmd", None, None, now, reason)
+            else:
+                self._checked[number] = checked = self._checked.get(number, 0) + 1
+                self._silent_at[number] = now + min(self.silence * 2**checked, max(self.silence, LONGEST_SILENCE))
 
     def finish(self, code: int, now: float) -> Iterator[tuple[str, Any]]:
         """The end of srun, with its exit code."""
@@ -202,8 +227,14 @@ class StepReader:
         rank = event.get("rank")
         if rank is not None and rank not in self.layout.ranks(number):
             return
+        if kind == "beat" or number in self._silent_at:
+            self._silent_at[number] = now + self.silence
+            self._checked.pop(number, None)
+        if kind == "end":
+            self._silent_at.pop(number, None)
         if kind == "hello":
             task.clock.began = now
+            self.step = event.get("step", "")
         # `at`: of the task's shell, before the runtime of its container
         event["host"] = task.host = event["host"] if kind in ("hello", "at") else task.host
         if kind == "out":
@@ -298,6 +329,7 @@ class StepReader:
             return
         for number in _numbers(tasks, self.layout.first_task(here or 0), len(self._tasks)):
             task = self._tasks[number]
+            self._silent_at.pop(number, None)
             left = [rank for rank in self.layout.ranks(number) if rank not in task.ended]
             if self.layout.by_node and left and not task.failed:
                 yield from self._fail(host, self._agent, status, killer, now)

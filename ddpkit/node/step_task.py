@@ -130,6 +130,8 @@ class StepSupervisor(Supervisor):
         self.ended_agents = False
         self.steps, self.began_steps = Records(), 0.0
         self.first_end = 0.0  # time.monotonic() at which a rank had failed
+        # One task of each node tells that it lives.
+        self.beats = bool(spec["silence"]) and (spec["by_node"] or os.environ.get("SLURM_LOCALID") == "0")
 
     def connect(self, silence: float, received: bytes, seals: tuple[Seal, Seal]) -> StepOutput:
         if self.spec["collected"]:
@@ -144,9 +146,13 @@ class StepSupervisor(Supervisor):
         super().stop()
 
     def heartbeat(self) -> None:
-        """Nobody waits for a sign of life."""
+        """A sign of life where one is waited for, and records of steps."""
         now = time.monotonic()
-        if self.launcher.heartbeat_is_due(now) and self.pipes.steps:
+        if not self.launcher.heartbeat_is_due(now):
+            return
+        if self.beats:
+            self.launcher.send(e="beat")
+        if self.pipes.steps:
             self.began_steps = self.began_steps or now
             self.pipes.steps = self.steps.take(self.pipes.steps, (now - self.began_steps) / PARTS)
             self.pipes.send_steps()
@@ -327,6 +333,7 @@ def request(spec: dict[str, Any], command: list[str], environ: Any) -> dict[str,
         "preload": spec["preload"],
         "programs": spec["programs"],
         "grace": spec["grace"],
+        "silence": spec["silence"],
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Literal
 
 from ddpkit.config import ROLE_ADDRESS
@@ -31,25 +32,32 @@ def nodes_needed(roles: Sequence[Role]) -> int:
 
 
 def place(
-    roles: Sequence[Role], hosts: Sequence[str], gpus: Mapping[str, int], cpus: Mapping[str, int]
+    roles: Sequence[Role],
+    hosts: Sequence[str],
+    gpus: Mapping[str, int],
+    cpus: Mapping[str, int],
+    kinds: Sequence[Sequence[Role]] = (),
+    groups: Sequence[int] = (),
 ) -> dict[Name, Place]:
     """Give out hosts in the order of the roles. On one machine all roles share it.
 
-    `gpus`, `cpus`: how many each host has; without an entry it is not known. Raises UsageError.
+    `gpus`, `cpus`: how many each host has; without an entry it is not known. `kinds`: roles that want nodes of one
+    kind. `groups`: hosts in each group of a heterogeneous allocation. Raises UsageError.
     """
     nodes: dict[str, tuple[str, ...]] = {}  # of all replicas of a role
     if len(hosts) == 1:
         nodes = {role.name: (hosts[0],) * role.nnodes for role in roles}
     else:
         needed = nodes_needed(roles)
-        if needed != len(hosts):
+        if needed > len(hosts) or (needed != len(hosts) and not groups):
             what = f"the roles need {count(needed, 'node')}, and {len(hosts)} are given: {format_hosts(list(hosts))}"
             fix = f"-N {needed}" if needed < len(hosts) else f"name {count(needed - len(hosts), 'more node')}"
             raise UsageError(what, fix)
         left = list(hosts)
-        for role in roles:
+        for role in roles if not groups else ():
             if not role.beside:
                 nodes[role.name], left = tuple(left[: role.nnodes]), left[role.nnodes :]
+        nodes |= _in_groups(kinds, hosts, groups) if groups else {}
         for role in roles:
             if role.beside:
                 nodes[role.name] = nodes[role.beside]
@@ -65,6 +73,38 @@ def place(
             users.setdefault(host, []).append((named[name.role], name))
     devices, processors = _part_gpus(users, gpus), _part_cpus(users, cpus)
     return {name: Place(hosts=own, gpus=devices.get(name), cpus=processors.get(name)) for name, own in places.items()}
+
+
+def _in_groups(
+    kinds: Sequence[Sequence[Role]], hosts: Sequence[str], groups: Sequence[int]
+) -> dict[str, tuple[str, ...]]:
+    """Give each role hosts of one group, or all there are. Raises UsageError where a role does not fit.
+
+    Each kind of nodes begins with another group. Where all want the same, and there are as many roles as groups, each
+    role does.
+    """
+    kinds = [[role for role in alike if not role.beside] for alike in kinds]
+    roles = [role for alike in kinds for role in alike]
+    if len(roles) == 1 and roles[0].nnodes == len(hosts):
+        return {roles[0].name: tuple(hosts)}
+    if len(kinds) == 1 and len(roles) == len(groups):
+        kinds = [[role] for role in roles]
+    ends = [*accumulate(groups)]
+    free = [list(hosts[end - size : end]) for size, end in zip(groups, ends, strict=True)]
+    nodes: dict[str, tuple[str, ...]] = {}
+    group = -1
+    for alike in kinds:
+        group += 1
+        for role in alike:
+            while group < len(free) and len(free[group]) < role.nnodes:
+                group += 1
+            if group >= len(free):
+                sizes = " and ".join(map(str, groups))
+                what = f"roles.{role.name} needs {count(role.nnodes, 'node')} of one group; the allocation has {sizes}"
+                fitting = " : ".join(f"--nodes={each.nnodes}" for each in roles)
+                raise UsageError(f"{what}, given out in the order of the roles", f"salloc {fitting}")
+            nodes[role.name], free[group] = tuple(free[group][: role.nnodes]), free[group][role.nnodes :]
+    return nodes
 
 
 RanksPerNode = int | tuple[int, ...] | Literal["auto"]  # as in `LaunchSettings.nproc_per_node`

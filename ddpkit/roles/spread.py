@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from ddpkit.config import LaunchSettings, Replica
 from ddpkit.errors import UsageError
 from ddpkit.execution import prepare
-from ddpkit.execution.requested_nodes import Wanted, hold_nodes
+from ddpkit.execution.requested_nodes import Component, Wanted, hold_nodes
 from ddpkit.launchers.shell import count
 from ddpkit.roles.place import Place, place, visible_devices
 from ddpkit.roles.spec import Role
@@ -52,7 +52,7 @@ def spread(
         raise UsageError(f"gpus={gpus}: must be 0 or more", "gpus=1")
     chosen, backend = prepare.transport_of(settings), prepare.build_backend(settings)
     nodes = settings.nnodes if isinstance(settings.nnodes, int) else 1
-    wanted = Wanted(name=settings.name, nodes=nodes, ranks=ranks, ports=0)
+    wanted = Wanted(name=settings.name, components=[Component(nodes, ranks, backend)], ports=0)
     asked = replace(settings, nnodes=None) if chosen.local else settings  # this machine is one node
     with hold_nodes(asked, backend, chosen, {**environ, **_devices(settings)}, wanted, note) as held:
         found, cpus = _survey(settings, held.hosts, note) if chosen.names_nodes else (held.gpus, held.cpus)

@@ -33,7 +33,7 @@ _HOLD = (
     'read -r _ _ _ parent _ < "/proc/$$/stat"; [ "$parent" = "$PPID" ] || exec scancel --quiet "$SLURM_JOB_ID"'
 )
 # Of a shell inside: its steps ask for nodes and tasks by themselves.
-_KEPT = re.compile(r"SLURM_(JOB_ID|JOB_NODELIST|JOB_CPUS_PER_NODE|CLUSTER_NAME|CLUSTERS|CONF)$")
+_KEPT = re.compile(r"SLURM_(JOB_(ID|NODELIST|CPUS_PER_NODE)(_HET_GROUP_\d+)?|HET_SIZE|CLUSTER_NAME|CLUSTERS|CONF)$")
 _LOOK = 0.5  # seconds
 _NODE_TIME = 60.0  # seconds for one step on all nodes
 
@@ -65,9 +65,9 @@ class NodePorts:
     ports: Mapping[str, list[int]] = field(default_factory=dict)
 
 
-def find_ports(job: str, hosts: Sequence[str], number: int) -> NodePorts:
-    """Ask all nodes of a job for free ports, in one step. Raises LaunchError."""
-    argv, changes = overlap_step(job, None, [*hosts], ["--gres=none"], text=_PORTS % number)
+def find_ports(job: str, group: int | None, hosts: Sequence[str], number: int) -> NodePorts:
+    """Ask nodes of a job, or of one group of it, for free ports, in one step. Raises LaunchError."""
+    argv, changes = overlap_step(job, group, [*hosts], ["--gres=none"], text=_PORTS % number)
     env = {name: value for name, value in os.environ.items() if name not in changes}
     reply = run_command(argv, env, timeout=_NODE_TIME)
     found = {match[1]: (match[2], match[3]) for match in _NODE.finditer(reply.output)}

@@ -63,22 +63,30 @@ def is_of_job(name: str) -> bool:
 NO_JOB = "JOB"  # the id of a job that is not there yet
 
 
-def placeholder(named: Sequence[str], nodes: int) -> dict[str, str]:
-    """Return variables of a job that is not there yet, for a dry run."""
-    return {"SLURM_JOB_ID": NO_JOB, "SLURM_JOB_NODELIST": ",".join(named or (f"NODE{n + 1}" for n in range(nodes)))}
+def placeholder(named: Sequence[str], groups: Sequence[int]) -> dict[str, str]:
+    """Return variables of a job that is not there yet, for a dry run. `groups`: nodes of each."""
+    hosts = [*named] or [f"NODE{n + 1}" for n in range(sum(groups))]
+    if len(groups) == 1:
+        return {"SLURM_JOB_ID": NO_JOB, "SLURM_JOB_NODELIST": ",".join(hosts)}
+    variables = {"SLURM_JOB_ID": NO_JOB, "SLURM_HET_SIZE": str(len(groups))}
+    for number, nodes in enumerate(groups):
+        here, hosts = hosts[:nodes], hosts[nodes:]
+        variables[f"SLURM_JOB_NODELIST_HET_GROUP_{number}"] = ",".join(here)
+        variables[f"SLURM_JOB_ID_HET_GROUP_{number}"] = f"{NO_JOB}+{number}" if number else NO_JOB
+    return variables
 
 
-def held_nodes(environ: Mapping[str, str], named: Sequence[str], use: str) -> Allocation:
+def held_nodes(environ: Mapping[str, str], named: Sequence[str], use: str = "") -> Allocation:
     """Return the allocation of a process with this environment, of the `named` nodes alone where there are any.
 
-    `use`: what needs the nodes, for errors. Raises UsageError.
+    `use`: what needs the nodes and reaches no groups of a heterogeneous one; empty: it does. Raises UsageError.
     """
     shown, left_over = query_allocation(environ["SLURM_JOB_ID"])
     if left_over:
         raise UsageError(left_over, "add --new-job")
     held = slurm(None, 1, environ, named, (), shown).allocation
     assert held is not None
-    if held.groups:
+    if use and (held.groups or held.group is not None):
         raise UsageError(f"heterogeneous allocation {held.job_id} does not work with {use}", "salloc --nodes=N")
     return held
 
@@ -213,8 +221,14 @@ def slurm(
         cpus = environ.get("SLURM_JOB_CPUS_PER_NODE", "")
         one_cpu = re.search(r" CPUs/Task=1 ", shown)
         environ = {**environ, "SLURM_NTASKS": tasks[1], "SLURM_TASKS_PER_NODE": cpus if one_cpu else ""}
-    held = _with_gpus(_read_allocation(environ, job_id, asked=asked), shown, asked=asked)
-    return replace(request, allocation=_limit_to(held, named) if named else held)
+    held = _read_allocation(environ, job_id, asked=asked)
+    if held.groups and tuple(named) == held.hosts:  # as without names
+        named, request = (), replace(request, hosts=())
+    if named:
+        held = _limit_to(held, named)
+    if held.group_job:
+        shown = "\n".join(line for line in shown.splitlines() if line.startswith(f"JobId={held.group_job} "))
+    return replace(request, allocation=_with_gpus(held, shown, asked=asked))
 
 
 def _read_allocation(environ: Mapping[str, str], job_id: str, *, asked: bool) -> Allocation:
@@ -290,8 +304,6 @@ def _cpus(environ: Mapping[str, str], hosts: Sequence[str]) -> dict[str, int]:
 
 def _limit_to(held: Allocation, named: Sequence[str]) -> Allocation:
     """The allocation with the named hosts alone, in their order. Raises UsageError."""
-    if held.groups:
-        raise UsageError(f"allocation {held.job_id} is heterogeneous, and its groups choose the hosts", "remove them")
     missing = [host for host in named if host not in held.hosts]
     if missing:
         raise UsageError(
@@ -301,7 +313,16 @@ def _limit_to(held: Allocation, named: Sequence[str]) -> Allocation:
     each = held.nproc_per_node
     if isinstance(each, tuple):
         each = tuple(each[held.hosts.index(host)] for host in named)
-    return replace(held, hosts=tuple(named), nproc_per_node=each)
+    limited = replace(held, hosts=tuple(named), nproc_per_node=each)
+    if not held.groups:
+        return limited
+    number = next((n for n, hosts in enumerate(held.hosts_by_group) if {*named} <= {*hosts}), None)
+    if number is None:
+        what = f"{format_hosts(named)}: these nodes are in several groups of heterogeneous allocation {held.job_id}"
+        groups = " or ".join(" ".join(hosts) for hosts in held.hosts_by_group)
+        raise UsageError(what, f"name nodes of one group: {groups}; or none, for all")
+    group = held.groups[number]
+    return replace(limited, groups=(), group=number, group_job=group.job_id, cpus_per_task=group.cpus_per_task)
 
 
 def scheduler(nnodes: int | None, nproc_per_node: int | None, environ: Mapping[str, str]) -> Request:

@@ -98,7 +98,7 @@ class OverlapStep:
         self._machine = machine
         self._silence_limit = silence_limit
         self._group = group
-        numbers = range(len(reader.groups)) if group is None else ()
+        numbers = [n for n, ranks in enumerate(reader.groups) if ranks] if group is None else []
         self._parts = [
             OverlapStep(reader, job, machine, silence_limit=silence_limit, group=number) for number in numbers
         ]

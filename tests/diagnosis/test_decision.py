@@ -90,7 +90,7 @@ def test_a_lost_host_explains_the_errors_of_the_others() -> None:
 @pytest.mark.parametrize(
     ("requeue", "retries", "action", "reason"),
     [
-        (True, 1, "requeue", "SLURM lost the host"),
+        (True, 1, "requeue", "SLURM removed it from the job, whose script ran there"),
         (False, 1, "stop", "SLURM may not requeue the job: submit it again with --requeue"),
         (True, 0, "stop", "all retries are used"),
     ],

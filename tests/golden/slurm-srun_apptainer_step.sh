@@ -24,7 +24,8 @@ while True:
 [ -n "$MASTER_PORT" ] || fail "Python found no free port on $MASTER_ADDR"
 export MASTER_ADDR MASTER_PORT
 [ -r /data/logs/20260131-235959-train-3fa9/ddpkit.zip ] || fail "no ddpkit.zip in the directory of the run on $(hostname): --log-dir must be a shared folder"
-each='printf '"'"'={"e":"at","host":"%s"}\n'"'"' "$SLURMD_NODENAME"
+each='set -- /data/logs/20260131-235959-train-3fa9/ddpkit.zip /data/logs/20260131-235959-train-3fa9/task.json python3 train.py --epochs 3 --note '"'"'it'"'"'"'"'"'"'"'"'s $5'"'"'
+printf '"'"'={"e":"at","host":"%s"}\n'"'"' "$SLURMD_NODENAME"
 [ -r "$1" ] || {
     echo "ddpkit: no $1 on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2
     sleep 0.2
@@ -47,4 +48,4 @@ if [ -e /dev/kfd ]; then
     set -- --rocm "$@"
 fi
 exec apptainer exec --bind=/data/project:/data/project --bind=/data/logs/20260131-235959-train-3fa9:/data/logs/20260131-235959-train-3fa9 --pwd=/data/project "$@"'
-exec python3 -S -I /data/logs/20260131-235959-train-3fa9/ddpkit.zip collect /data/logs/20260131-235959-train-3fa9/task.json srun --jobid=123 --overlap --nodes=2 --ntasks=4 --ntasks-per-node=2 --cpus-per-task=3 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" python3 /data/logs/20260131-235959-train-3fa9/ddpkit.zip /data/logs/20260131-235959-train-3fa9/task.json python3 train.py --epochs 3 --note 'it'"'"'s $5'
+exec python3 -S -I /data/logs/20260131-235959-train-3fa9/ddpkit.zip collect /data/logs/20260131-235959-train-3fa9/task.json srun --jobid=123 --overlap --nodes=2 --ntasks=4 --ntasks-per-node=2 --cpus-per-task=3 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" python3

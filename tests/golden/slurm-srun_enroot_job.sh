@@ -33,7 +33,8 @@ while True:
 [ -n "$MASTER_PORT" ] || fail "Python found no free port on $MASTER_ADDR"
 export MASTER_ADDR MASTER_PORT
 [ -r /data/logs/20260131-235959-train-3fa9/ddpkit.zip ] || fail "no ddpkit.zip in the directory of the run on $(hostname): --log-dir must be a shared folder"
-each='printf '"'"'={"e":"at","host":"%s"}\n'"'"' "$SLURMD_NODENAME"
+each='set -- /data/logs/20260131-235959-train-3fa9/ddpkit.zip /data/logs/20260131-235959-train-3fa9/task.json python3 train.py --epochs 3 --note '"'"'it'"'"'"'"'"'"'"'"'s $5'"'"'
+printf '"'"'={"e":"at","host":"%s"}\n'"'"' "$SLURMD_NODENAME"
 [ -r "$1" ] || {
     echo "ddpkit: no $1 on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2
     sleep 0.2
@@ -80,5 +81,5 @@ for name in $(env | sed -nE '"'"'s/^((LOCAL_|GROUP_)?(RANK|WORLD_SIZE)|NODE_RANK
 exec enroot start --root --rw --mount /data/project:/data/project --mount /data/logs/20260131-235959-train-3fa9:/data/logs/20260131-235959-train-3fa9 --mount /scratch:/data:rbind,x-create=auto,ro --mount /home/me:/workspace/mnt --env NCCL_DEBUG --env WANDB_API_KEY "$@"'
 [ -z "$SLURM_RESTART_COUNT" ] || echo "ddpkit: attempt $SLURM_RESTART_COUNT"
 { date +%s.%N >> /data/logs/20260131-235959-train-3fa9/marks/job; [ ! -f /proc/self/fd/1 ] || chmod go-w /proc/self/fd/1; } 2> /dev/null
-code=0; python3 -S -I /data/logs/20260131-235959-train-3fa9/ddpkit.zip collect /data/logs/20260131-235959-train-3fa9/task.json srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" python3 /data/logs/20260131-235959-train-3fa9/ddpkit.zip /data/logs/20260131-235959-train-3fa9/task.json python3 train.py --epochs 3 --note 'it'"'"'s $5' || code=$?
+code=0; python3 -S -I /data/logs/20260131-235959-train-3fa9/ddpkit.zip collect /data/logs/20260131-235959-train-3fa9/task.json srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" python3 || code=$?
 exit "$code"

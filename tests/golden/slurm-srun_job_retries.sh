@@ -20,7 +20,8 @@ fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }
 command -v /opt/venv/bin/python > /dev/null || fail "Python "/opt/venv/bin/python" not found on $(hostname)"
 unset SLURM_TRES_PER_TASK SLURM_TRES_BIND SLURM_GPUS_PER_TASK SLURM_GPU_BIND SLURM_NTASKS_PER_GPU
 [ -r '/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip' ] || fail "no ddpkit.zip in the directory of the run on $(hostname): --log-dir must be a shared folder"
-each='[ -r "$1" ] && command -v "$0" > /dev/null || { shift 2; exec "$@"; }
+each='set -- '"'"'/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip'"'"' '"'"'/data/my project/logs/20260131-235959-train-3fa9/task.json'"'"' /opt/venv/bin/python train.py --epochs 3 --note '"'"'it'"'"'"'"'"'"'"'"'s $5'"'"'
+[ -r "$1" ] && command -v "$0" > /dev/null || { shift 2; exec "$@"; }
 n=0; IFS=,; for i in $SLURM_GTIDS; do n=$((n + 1)); done; unset IFS
 export RANK="$SLURM_PROCID" WORLD_SIZE="$SLURM_STEP_NUM_TASKS" LOCAL_RANK="$SLURM_LOCALID" LOCAL_WORLD_SIZE="$n"
 export NODE_RANK="$SLURM_NODEID" GROUP_RANK="$SLURM_NODEID" GROUP_WORLD_SIZE="$SLURM_STEP_NUM_NODES"
@@ -62,6 +63,6 @@ while True:
     [ -n "$MASTER_PORT" ] || { code=123; next_attempt; continue; }
     export MASTER_ADDR MASTER_PORT
     { date +%s.%N >> '/data/my project/logs/20260131-235959-train-3fa9/marks/job'; [ ! -f /proc/self/fd/1 ] || chmod go-w /proc/self/fd/1; } 2> /dev/null
-    code=0; /opt/venv/bin/python -S -I '/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip' collect '/data/my project/logs/20260131-235959-train-3fa9/task.json' srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --overlap "--nodelist=$nodes" --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" /opt/venv/bin/python '/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip' '/data/my project/logs/20260131-235959-train-3fa9/task.json' /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5' || code=$?
+    code=0; /opt/venv/bin/python -S -I '/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip' collect '/data/my project/logs/20260131-235959-train-3fa9/task.json' srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --overlap "--nodelist=$nodes" --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" /opt/venv/bin/python || code=$?
     next_attempt
 done

@@ -25,7 +25,8 @@ while True:
 [ -n "$MASTER_PORT" ] || fail "Python found no free port on $MASTER_ADDR"
 export MASTER_ADDR MASTER_PORT
 [ -r '/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip' ] || fail "no ddpkit.zip in the directory of the run on $(hostname): --log-dir must be a shared folder"
-each='[ -r "$1" ] && command -v "$0" > /dev/null || { shift 2; exec "$@"; }
+each='set -- '"'"'/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip'"'"' '"'"'/data/my project/logs/20260131-235959-train-3fa9/task.json'"'"' /opt/venv/bin/python train.py --epochs 3 --note '"'"'it'"'"'"'"'"'"'"'"'s $5'"'"'
+[ -r "$1" ] && command -v "$0" > /dev/null || { shift 2; exec "$@"; }
 first=0 node=0
 for n in 1 3; do
     [ "$SLURM_PROCID" -ge $((first + n)) ] || break
@@ -44,4 +45,4 @@ SLURM_HOSTFILE=$(mktemp '/data/my project/logs/20260131-235959-train-3fa9/hosts.
 export SLURM_HOSTFILE
 set -- 1 3
 for node in $nodes; do echo "$node*$1"; shift; done > "$SLURM_HOSTFILE"
-exec /opt/venv/bin/python -S -I '/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip' collect '/data/my project/logs/20260131-235959-train-3fa9/task.json' srun --jobid=123 --overlap --ntasks=4 --distribution=arbitrary --cpus-per-task=3 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" /opt/venv/bin/python '/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip' '/data/my project/logs/20260131-235959-train-3fa9/task.json' /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5'
+exec /opt/venv/bin/python -S -I '/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip' collect '/data/my project/logs/20260131-235959-train-3fa9/task.json' srun --jobid=123 --overlap --ntasks=4 --distribution=arbitrary --cpus-per-task=3 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" /opt/venv/bin/python

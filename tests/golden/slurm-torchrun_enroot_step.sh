@@ -24,7 +24,8 @@ while True:
 [ -n "$MASTER_PORT" ] || fail "Python found no free port on $MASTER_ADDR"
 export MASTER_ADDR MASTER_PORT
 [ -r /data/logs/20260131-235959-train-3fa9/ddpkit.zip ] || fail "no ddpkit.zip in the directory of the run on $(hostname): --log-dir must be a shared folder"
-each='printf '"'"'={"e":"at","host":"%s"}\n'"'"' "$SLURMD_NODENAME"
+each='set -- /data/logs/20260131-235959-train-3fa9/ddpkit.zip /data/logs/20260131-235959-train-3fa9/task.json python3 -S -I -c '"'"'import os, sys; tap = os.environ.get("DDPKIT_TAP"); exec(open(tap).read() if tap else "os.execvp(sys.argv[1], sys.argv[1:])")'"'"' python3 train.py --epochs 3 --note '"'"'it'"'"'"'"'"'"'"'"'s $$5'"'"'
+printf '"'"'={"e":"at","host":"%s"}\n'"'"' "$SLURMD_NODENAME"
 [ -r "$1" ] || {
     echo "ddpkit: no $1 on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2
     sleep 0.2
@@ -49,4 +50,4 @@ if [ -e /dev/kfd ]; then
 fi
 for name in $(env | sed -nE '"'"'s/^((LOCAL_|GROUP_)?(RANK|WORLD_SIZE)|NODE_RANK|MASTER_(ADDR|PORT)|DDPKIT_(RUN|OBSERVE)|TORCHELASTIC_RESTART_COUNT|PYTHON(UNBUFFERED|FAULTHANDLER)|(CUDA|HIP|ROCR|ASCEND_RT)_VISIBLE_DEVICES|ZE_AFFINITY_MASK|(FI|GLOO|NCCL|OMP|RCCL|SLURM|SLURMD|TORCH|UCX)_[A-Za-z0-9_]*)=.*/\1/p'"'"'); do set -- --env "$name" "$@"; done
 exec enroot start --mount /data/project:/data/project --mount /data/logs/20260131-235959-train-3fa9:/data/logs/20260131-235959-train-3fa9 --env NCCL_DEBUG --env WANDB_API_KEY "$@"'
-exec python3 -S -I /data/logs/20260131-235959-train-3fa9/ddpkit.zip collect /data/logs/20260131-235959-train-3fa9/task.json srun --jobid=123 --overlap --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=6 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" python3 /data/logs/20260131-235959-train-3fa9/ddpkit.zip /data/logs/20260131-235959-train-3fa9/task.json python3 -S -I -c 'import os, sys; tap = os.environ.get("DDPKIT_TAP"); exec(open(tap).read() if tap else "os.execvp(sys.argv[1], sys.argv[1:])")' python3 train.py --epochs 3 --note 'it'"'"'s $$5'
+exec python3 -S -I /data/logs/20260131-235959-train-3fa9/ddpkit.zip collect /data/logs/20260131-235959-train-3fa9/task.json srun --jobid=123 --overlap --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=6 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" python3

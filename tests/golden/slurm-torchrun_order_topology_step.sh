@@ -26,7 +26,8 @@ while True:
 [ -n "$MASTER_PORT" ] || fail "Python found no free port on $MASTER_ADDR"
 export MASTER_ADDR MASTER_PORT
 [ -r '/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip' ] || fail "no ddpkit.zip in the directory of the run on $(hostname): --log-dir must be a shared folder"
-each='[ -r "$1" ] || {
+each='set -- '"'"'/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip'"'"' '"'"'/data/my project/logs/20260131-235959-train-3fa9/task.json'"'"' /opt/venv/bin/python -S -I -c '"'"'import os, sys; tap = os.environ.get("DDPKIT_TAP"); exec(open(tap).read() if tap else "os.execvp(sys.argv[1], sys.argv[1:])")'"'"' /opt/venv/bin/python train.py --epochs 3 --note '"'"'it'"'"'"'"'"'"'"'"'s $$5'"'"'
+[ -r "$1" ] || {
     echo "ddpkit: no $1 on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2
     sleep 0.2
     exit 123
@@ -45,4 +46,4 @@ SLURM_HOSTFILE=$(mktemp '/data/my project/logs/20260131-235959-train-3fa9/hosts.
 export SLURM_HOSTFILE
 set -- 1
 for node in $nodes; do echo "$node*$1"; shift; done > "$SLURM_HOSTFILE"
-exec /opt/venv/bin/python -S -I '/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip' collect '/data/my project/logs/20260131-235959-train-3fa9/task.json' srun --jobid=123 --overlap --ntasks=1 --distribution=arbitrary --cpus-per-task=6 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" /opt/venv/bin/python '/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip' '/data/my project/logs/20260131-235959-train-3fa9/task.json' /opt/venv/bin/python -S -I -c 'import os, sys; tap = os.environ.get("DDPKIT_TAP"); exec(open(tap).read() if tap else "os.execvp(sys.argv[1], sys.argv[1:])")' /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $$5'
+exec /opt/venv/bin/python -S -I '/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip' collect '/data/my project/logs/20260131-235959-train-3fa9/task.json' srun --jobid=123 --overlap --ntasks=1 --distribution=arbitrary --cpus-per-task=6 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" /opt/venv/bin/python

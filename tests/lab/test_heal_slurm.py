@@ -81,8 +81,15 @@ def test_a_suspect_is_checked_in_the_allocation(idle_lab: Lab, launch: START, fo
     assert ("ddpkit: node2: put aside; reason: ddpkit test: " in run.text) == full
 
 
-def test_a_node_that_died_is_replaced_in_the_allocation(idle_lab: Lab, launch: START, folder: Path) -> None:
-    run = started(launch, folder, "slurm")
+@pytest.mark.parametrize(
+    ("silence", "reason"),
+    [("0", "SLURM reports down*"), ("2", "no heartbeat for 2 s: the host or the network is down")],
+    ids=["by the controller", "by its silence"],
+)
+def test_a_node_that_died_is_replaced_in_the_allocation(
+    idle_lab: Lab, launch: START, folder: Path, silence: str, reason: str
+) -> None:
+    run = started(launch, folder, "slurm", "-o", f"heartbeat_timeout={silence}")
     run.wait_for("ready 1", times=2)
     try:
         idle_lab.kill("node2")
@@ -90,7 +97,7 @@ def test_a_node_that_died_is_replaced_in_the_allocation(idle_lab: Lab, launch: S
     finally:
         idle_lab.boot("node2")
     assert shown(run) == [(["node1", "node2"], "replace"), (["node1", "node3"], None)]
-    assert "node2: SLURM reports down*" in run.record["attempts"][0]["decision"]["reason"]
+    assert f"node2: {reason}" in run.record["attempts"][0]["decision"]["reason"]
 
 
 def test_an_allocation_without_enough_nodes(launch: START, folder: Path) -> None:

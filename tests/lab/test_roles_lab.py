@@ -12,7 +12,7 @@ import pytest
 from cluster import Lab
 from launches import Launch, processes
 from launching import mostly
-from program import MARK
+from program import MARK, wait_until
 
 from ddpkit.errors import NO_PROGRESS
 
@@ -224,6 +224,103 @@ def test_stopped_by_its_user(backend: str, start: START) -> None:
     launch.signal(signal.SIGINT)
     assert launch.end() == 130, launch.text
     assert launch.text.count("the server was asked to end") == 2, launch.text
+    launch.wait_for_nothing_left()
+
+
+OTHER_NODES = """
+grace = 5
+[roles.infer]
+nnodes = 2
+command = "serve.py {port}"
+ready = "http:/health"
+options = { gpus_per_node = "1", cpus_per_task = 2 }
+[roles.train]
+nnodes = 2
+nproc_per_node = 2
+command = "train.py {infer.urls}"
+after = ["infer"]
+ends_run = true
+retries = 1
+retry_codes = [3]
+options = { gpus_per_node = "2", mem = "50G" }
+"""
+HETJOB = """#!/bin/bash
+#SBATCH --nodes=2 --gpus-per-node=1 --cpus-per-task=2
+#SBATCH hetjob
+#SBATCH --nodes=2 --gpus-per-node=2 --ntasks-per-node=2
+"""
+
+
+@pytest.mark.parametrize("held", ["job", "sbatch"])
+@pytest.mark.parametrize("backend", mostly(("slurm", "slurm-torchrun"), "slurm"))
+def test_roles_on_nodes_of_two_kinds(backend: str, held: str, idle_lab: Lab, tmp_path: Path) -> None:
+    """Two components of one heterogeneous job: that of the launch, or the one whose script has the launch."""
+    train = "import os\nassert len(os.environ['CUDA_VISIBLE_DEVICES'].split(',')) == 2\n" + TRAIN
+    for name, text in (("serve.py", SERVE), ("train.py", train), ("ddpkit.toml", OTHER_NODES)):
+        (tmp_path / name).write_text(text)
+    before: list[str] = []
+    if held == "sbatch":
+        (tmp_path / "job.sbatch").write_text(f'{HETJOB}exec "$@"\n')
+        before = ["sbatch", "--wait", "--quiet", f"--output={tmp_path}/out", f"{tmp_path}/job.sbatch"]
+    launch = Launch(idle_lab, tmp_path, ["-b", backend], before=before)
+    try:
+        assert launch.end() == 0, launch.text
+        text = (tmp_path / "out").read_text() if before else launch.text
+        first, second = ((tmp_path / f"attempt-{n}-0").read_text() for n in (1, 2))
+        assert first == second, "the servers have other processes"
+        serving = set(re.findall(r"serving on (\w+)", text))
+        training = set(re.findall(r"^\[train \d (\w+)\] attempt 1 sees", text, re.MULTILINE))
+        assert len(serving) == len(training) == 2, text
+        assert not serving & training, text
+        assert text.count("the server was asked to end") == 2, text
+        launch.wait_for_nothing_left(folders=not before)
+    finally:
+        launch.clean_up()
+
+
+@pytest.mark.parametrize("dies", ["kill", "halt"])
+@pytest.mark.parametrize("backend", mostly(("slurm", "slurm-torchrun"), "slurm"))
+def test_a_lost_node_under_slurm(dies: str, backend: str, start: START, idle_lab: Lab) -> None:
+    """Its silence tells, before the controller does. The role and the node are named."""
+    roles = SERVICE.replace("restart = 1", "").replace("60", "60\noptions = { heartbeat_timeout = 2 }")
+    launch = start(backend, f"grace = 1\n{roles}", 3, serve=SERVE, train=WAITS)
+    launch.wait_for("training")
+    service = pids(launch, "infer")
+    (name,) = [host for pid, (host, _) in processes(idle_lab).items() if pid == service["1"]]
+    try:
+        getattr(idle_lab, dies)(name)
+        assert launch.end() == 125, launch.text
+    finally:
+        idle_lab.boot(name)
+    why = "the host or the network is down" if dies == "kill" else "slurmd does not run there"
+    assert f"ddpkit: infer.1: slurmd on {name} failed first" in launch.text, launch.text
+    assert f"no heartbeat for 2 s: {why}" in launch.text, launch.text
+    assert "ended with it: infer.0, train.0" in launch.text
+    launch.wait_for_nothing_left(60, folders=False)
+    idle_lab.wait_idle()
+
+
+@pytest.mark.parametrize("backend", mostly(("slurm", "slurm-torchrun"), "slurm"))
+def test_a_busy_node_under_slurm_is_not_lost(backend: str, start: START, tmp_path: Path, idle_lab: Lab) -> None:
+    """ddpkit's processes get no CPU there; slurmd still accepts connections."""
+
+    def checks() -> int:
+        """How often slurmd noted a connection without a message."""
+        logs = (idle_lab.folder / "log").glob("slurmd-node*.log")
+        return sum(log.read_text(errors="replace").count("service_connection: slurm_receive_msg: Zero") for log in logs)
+
+    roles = SERVICE.replace("restart = 1", "").replace("60", "60\noptions = { heartbeat_timeout = 1 }")
+    launch = start(backend, roles, 3, serve=SERVE, train=WAITS)
+    launch.wait_for("training")
+    stopped = [pid for pid, (_, line) in processes(launch.lab).items() if " step_task " in line]
+    before = checks()
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: checks() >= before + 6)  # each of the three nodes was checked twice
+    for pid in stopped:
+        os.kill(pid, signal.SIGCONT)
+    (tmp_path / "go").touch()
+    assert launch.end() == 0, launch.text
     launch.wait_for_nothing_left()
 
 

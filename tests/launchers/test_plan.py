@@ -94,6 +94,8 @@ HELD = Request(nnodes=None, nproc_per_node=None, here=SHELL, allocation=ALLOCATI
 HET_GROUPS = (HetGroup(nodes=2, job_id="123", cpus_per_task=6), HetGroup(nodes=1, job_id="124"))
 HET_HOSTS = ("node1", "node2", "big1")
 HET = replace(HELD, allocation=Allocation(job_id="123", hosts=HET_HOSTS, nproc_per_node=(4, 4, 2), groups=HET_GROUPS))
+IN_GROUP = Allocation(job_id="123", hosts=("big1",), nproc_per_node=2, group=1, group_job="124")
+HET_GROUP = replace(HELD, allocation=IN_GROUP, hosts=("big1",))
 HET_OPTIONS: dict[str, object] = {
     "gpus-per-node": "a100:4",
     "cpus-per-task": "6",
@@ -182,6 +184,8 @@ CASES: dict[str, tuple[dict[str, object], Job, World | Request]] = {
     "slurm-torchrun_het_job": (HET_OPTIONS, JOB, replace(ASKED, nnodes=1)),
     "slurm-srun_het_step": ({}, JOB, HET),
     "slurm-torchrun_het_step": ({}, JOB, HET),
+    "slurm-srun_het_group_step": ({}, JOB, HET_GROUP),
+    "slurm-torchrun_het_group_step": ({}, JOB, HET_GROUP),
     "slurm-torchrun_job": ({"gpus-per-node": "a100:2"}, MODULE, ASKED),
     "slurm-torchrun_step": ({}, JOB, HELD),
 }
@@ -223,6 +227,17 @@ def test_logs_of_what_starts_ranks_are_ddpkits(name: str, tmp_path: Path) -> Non
     (tmp_path / name).touch()
     (tmp_path / "loss_node1.log").touch()
     assert run_files.foreign_names(tmp_path) == ["loss_node1.log"]
+
+
+@pytest.mark.parametrize("backend", ["slurm-srun", "slurm-torchrun"])
+@pytest.mark.parametrize("world", [HELD, ASKED], ids=["step", "job"])
+def test_srun_gets_no_argument_of_the_script(backend: str, world: Request) -> None:
+    """It takes a `:` among them for the next group of a heterogeneous job."""
+    job = replace(JOB, command=("train.py", "a", ":", "b"))
+    text = make({}, job, world, backend).steps[0].procs[0].argv[-1]
+    assert isinstance(text, str)
+    (line,) = [line for line in text.splitlines() if "--kill-on-bad-exit" in line]
+    assert ":" not in line.split(), line
 
 
 def test_secrets_are_masked_everywhere() -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,10 @@ from program import wait_until
 from ddpkit.node.bundle import pack, read_texts
 from ddpkit.node.step_output import frames
 
-SPEC = {"ranks": [1], "by_node": False, "groups": [], "agent": "srun", "lost": False, "runtime": "", "marks": ""}
+SPEC: dict[str, object] = {
+    **{"ranks": [1], "by_node": False, "groups": [], "agent": "srun", "lost": False, "runtime": "", "marks": ""},
+    **{"silence": 0.0, "group_jobs": [], "grace": 0.0},
+}
 HELLO = {"e": "hello", "pid": 7, "host": "node1", "step": "7.0", "t": 1.0}
 EXIT = {"e": "exit", "rank": 0, "code": 7, "signal": None, "t": 1.0}
 
@@ -36,9 +40,9 @@ def collect(tmp_path: Path) -> Collect:
     (tmp_path / "ddpkit.zip").write_bytes(pack(read_texts()))
 
     def start(
-        script: str, *events: dict[str, object], limit: int | None = None, marks: str = ""
+        script: str, *events: dict[str, object], limit: int | None = None, **spec: object
     ) -> subprocess.Popen[bytes]:
-        (tmp_path / "task.json").write_text(json.dumps({**SPEC, "marks": marks}))
+        (tmp_path / "task.json").write_text(json.dumps({**SPEC, **spec}))
         (tmp_path / "framed").write_text(framed(*events))
         argv = [sys.executable, "-S", "-I", "ddpkit.zip", "collect", "task.json", "sh", "-c", script]
         # In blocks of 512 bytes; Python ignores the signal of that limit.
@@ -128,3 +132,63 @@ def test_what_ranks_report_of_themselves_goes_to_a_file_of_its_own(collect: Coll
     assert collect("cat framed", HELLO, mark, marks=str(tmp_path / "marks")).wait(PATIENCE) == 0
     assert [json.loads(line) for line in (tmp_path / "marks").read_text().splitlines()] == [{**mark, "host": "node1"}]
     assert "mark" not in (tmp_path / "out").read_text()
+
+
+# What SLURM's programs do here: the controller knows the node, and nobody gets a signal but those who are asked for it.
+SLURM = """#!/bin/sh
+case "$0 $*" in
+    *scontrol*show\\ node\\ node1) echo "NodeName=node1 NodeAddr=127.0.0.1 NodeHostName=node1" ;;
+    *scontrol*show\\ config) printf 'SlurmctldPort = 6817\\nSlurmdPort              = %s\\n' "$SLURMD" ;;
+    *scancel*) echo "$*" > cancelled ;;
+esac
+"""
+BEAT = {"e": "beat"}
+
+
+@pytest.fixture
+def slurmd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    """A slurmd that accepts connections, as the kernel does for it, and SLURM's programs."""
+    for name in ("scontrol", "scancel"):
+        (tmp_path / name).write_text(SLURM)
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        monkeypatch.setenv("SLURMD", str(listener.getsockname()[1]))
+        yield listener
+
+
+def test_a_silent_node_with_a_slurmd_is_not_lost(collect: Collect, tmp_path: Path, slurmd: socket.socket) -> None:
+    """It is busy, or SLURM suspends the job."""
+    slurmd.settimeout(PATIENCE)
+    process = collect("cat framed; while :; do sleep 0.05; done", HELLO, BEAT, silence=0.2)
+    for _ in range(3):  # each after another silence
+        slurmd.accept()[0].close()
+    process.kill()
+    process.wait(PATIENCE)
+    assert '"failed"' not in (tmp_path / "out").read_text()
+
+
+@pytest.mark.parametrize("jobs", [[], ["8"]], ids=["job", "group"])
+def test_a_node_without_an_answer_is_lost(
+    jobs: list[str], collect: Collect, tmp_path: Path, slurmd: socket.socket
+) -> None:
+    """The ranks that are left get TERM, and srun, which would wait, ends after their grace."""
+    slurmd.close()
+    process = collect("trap '' TERM; cat framed; while :; do sleep 60; done", HELLO, BEAT, silence=0.2, group_jobs=jobs)
+    assert process.wait(PATIENCE) == 128
+    (line,) = [line for line in (tmp_path / "out").read_text().splitlines() if '"failed"' in line]
+    failed = json.loads(line.removeprefix("ddpkit: "))
+    assert (failed["host"], failed["reason"]) == ("node1", "no heartbeat for 0.2 s: slurmd does not run there")
+    wait_until((tmp_path / "cancelled").exists)
+    step = f"{jobs[0] if jobs else 7}.0"
+    wait_until(lambda: (tmp_path / "cancelled").read_text() == f"--quiet --signal=TERM {step}\n")
+
+
+def test_nobody_is_lost_where_the_controller_is_silent(collect: Collect, tmp_path: Path, slurmd: socket.socket) -> None:
+    slurmd.close()
+    (tmp_path / "scontrol").write_text("#!/bin/sh\necho >> asked; exit 1\n")
+    process = collect("cat framed; while :; do sleep 0.05; done", HELLO, BEAT, silence=0.2)
+    wait_until(lambda: (tmp_path / "asked").exists() and len((tmp_path / "asked").read_text()) >= 4)
+    process.kill()
+    process.wait(PATIENCE)
+    assert '"failed"' not in (tmp_path / "out").read_text()

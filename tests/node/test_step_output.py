@@ -10,7 +10,10 @@ import pytest
 
 from ddpkit.node.step_output import FRAME, OBSERVE, StepReader, frames
 
-SPEC: dict[str, Any] = {"ranks": [2, 2], "by_node": False, "groups": [], "agent": "srun", "lost": True, "runtime": ""}
+SPEC: dict[str, Any] = {
+    **{"ranks": [2, 2], "by_node": False, "groups": [], "agent": "srun", "lost": True, "runtime": ""},
+    "silence": 30.0,
+}
 NODES: dict[str, Any] = {**SPEC, "by_node": True, "agent": "torchrun"}
 
 
@@ -221,3 +224,34 @@ def test_what_ranks_report_of_themselves_has_their_time() -> None:
     reader = StepReader(SPEC)
     mark = sent(1, e="mark", rank=1, name="import", t=3.0) + sent(1, e="beat", ranks={})
     assert [(label, each["t"]) for label, each in reader.feed(1, FOUR + mark, 100.0) if label] == [(OBSERVE, 3.0)]
+
+
+def test_a_node_whose_task_is_silent_is_checked() -> None:
+    """Of each node the task that sends beats counts, from its first one to its end."""
+    reader = StepReader(SPEC)
+
+    def feed(data: bytes, now: float) -> None:
+        list(reader.feed(1, data, now))
+
+    feed(FOUR, 0.0)
+    assert reader.due == float("inf")
+    feed(sent(0, e="beat") + sent(2, e="beat"), 5.0)
+    feed(sent(0, e="out", rank=0, fd=1, data="also a sign"), 20.0)
+    assert reader.due == 35.0
+    assert list(reader.take_silent(34.9)) == []
+    assert (list(reader.take_silent(35.0)), reader.due) == (["node2"], 50.0)
+    assert list(reader.take_silent(36.0)) == [], "it is checked already"
+    assert list(reader.on_check("node2", "", 40.0)) == []  # a busy node
+    feed(sent(0, e="end"), 45.0)
+    assert reader.due == 100.0  # each time later
+    assert list(reader.take_silent(100.0)) == ["node2"]
+    feed(sent(2, e="beat"), 101.0)  # before the check has ended
+    assert list(reader.on_check("node2", "slurmd does not run there", 102.0)) == []
+    assert list(reader.take_silent(131.0)) == ["node2"]
+    ((_, failed),) = reader.on_check("node2", "the host or the network is down", 140.0)
+    assert failed == {
+        **{"e": "failed", "rank": None, "host": "node2", "what": "slurmd", "code": None, "signal": None, "t": 140.0},
+        "reason": "no heartbeat for 30 s: the host or the network is down",
+    }
+    assert reader.due == float("inf")
+    assert reader.step == "7.0"

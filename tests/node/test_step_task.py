@@ -99,6 +99,7 @@ SPEC: dict[str, Any] = {
     "cpus_per_task": [0, 0, 0],
     "programs": ["fork_server"],
     "lost": False,
+    "silence": 0.0,
     "collected": True,
     "runtime": "",
     "marks": "",
@@ -217,6 +218,23 @@ def test_every_rank_gets_a_signal_once(to_all: bool, alone: bool, start: START) 
         assert said == [f"[{rank} node2] {word}" for word in ("ready", "heard", "heard", "saved")] + [
             f"exit {rank} 0 None"
         ]
+
+
+@pytest.mark.parametrize("local", ["0", "1", "node"])
+def test_one_task_of_each_node_sends_heartbeats(local: str, start: START, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(OF_RANK, "SLURM_LOCALID", local)
+    task = start(HEARS, alone=local != "node", silence=1.0)
+    task.wait_for("ready", 2 if local == "node" else 1)
+
+    def beats() -> int:
+        return task.out.read_bytes().count(b'={"e":"beat"}')
+
+    if local == "1":
+        os.kill(task.process.pid, signal.SIGTERM)
+        task.end()
+        assert beats() == 0
+    else:
+        wait_until(lambda: beats() >= 3)
 
 
 @pytest.mark.parametrize(

@@ -76,9 +76,17 @@ REFUSED = {
         'backend = "slurm"\noptions = { array = "0-3" }\n' + TRAIN,
         r"-o array does not work with roles$",
     ),
-    "nodes of another kind": (
-        'backend = "slurm"\n' + TRAIN + 'options = { partition = "gpu" }',
-        r"roles\.train\.options\.partition: all roles share one allocation$",
+    "nodes of another kind beside a role": (
+        'backend = "slurm"\n' + TRAIN + INFER + 'beside = "train"\noptions = { partition = "gpu" }',
+        r"roles\.infer\.options\.partition: it has the nodes of train$",
+    ),
+    "a job of its own for one role": (
+        'backend = "slurm"\n' + TRAIN + "options = { new-job = true }",
+        r"roles\.train\.options\.new_job: it holds for the whole run$",
+    ),
+    "components of no role": (
+        'backend = "slurm"\noptions = { hetjob = "--nodes=2" }\n' + TRAIN,
+        r"-o hetjob does not work with roles$",
     ),
     "a script that is missing": (TRAIN.replace("train.py", "nope.py"), r"nope\.py"),
 }

@@ -60,6 +60,46 @@ def test_roles_side_by_side_part_the_cpus() -> None:
     assert [each.cpus for each in apart.values()] == [None, None, range(6)]
 
 
+EVAL = Role(name="eval", command=("eval.py",), ends_run=True)
+HOSTS = ("a1", "a2", "a3", "b1", "b2")
+
+
+@pytest.mark.parametrize(
+    ("kinds", "groups", "wanted"),
+    [
+        # As many roles as groups: each has its group.
+        ([[INFER, TRAIN]], (3, 2), {"infer": "a1 a2", "train": "b1 b2"}),
+        ([[EVAL, TRAIN]], (3, 2), {"eval": "a1", "train": "b1 b2"}),
+        # In their order, never in two groups.
+        ([[INFER, EVAL, TRAIN]], (3, 2), {"infer": "a1 a2", "eval": "a3", "train": "b1 b2"}),
+        ([[INFER, TRAIN, EVAL]], (2, 3), {"infer": "a1 a2", "train": "a3 b1", "eval": "b2"}),
+        # Roles of one kind are in one group.
+        ([[INFER, EVAL], [TRAIN]], (3, 2), {"infer": "a1 a2", "eval": "a3", "train": "b1 b2"}),
+        ([[EVAL], [TRAIN]], (3, 2), {"eval": "a1", "train": "b1 b2"}),
+        # One role alone has all of them.
+        ([[with_(TRAIN, nnodes=5)]], (3, 2), {"train": "a1 a2 a3 b1 b2"}),
+    ],
+)
+def test_a_role_is_in_one_group_of_a_heterogeneous_allocation(
+    kinds: list[list[Role]], groups: tuple[int, ...], wanted: dict[str, str]
+) -> None:
+    roles = [role for kind in kinds for role in kind]
+    data = with_(EVAL, name="data", beside=roles[-1].name, nnodes=roles[-1].nnodes)
+    found = place([*roles, data], HOSTS, {}, {}, [*kinds[:-1], [*kinds[-1], data]], groups)
+    hosts = {role.name: " ".join(h for n, p in found.items() if n.role == role.name for h in p.hosts) for role in roles}
+    assert hosts == wanted
+    assert found[Name("data", 0)].hosts == tuple(wanted[roles[-1].name].split())
+
+
+def test_a_role_that_fits_in_no_group() -> None:
+    with pytest.raises(UsageError) as refused:
+        place((INFER, TRAIN), HOSTS, {}, {}, [[INFER, TRAIN]], (4, 1))
+    assert refused.value.message == (
+        "roles.train needs 2 nodes of one group; the allocation has 4 and 1, given out in the order of the roles"
+    )
+    assert refused.value.hint == "salloc --nodes=2 : --nodes=2"
+
+
 @pytest.mark.parametrize(
     ("roles", "hosts", "gpus", "what", "fix"),
     [

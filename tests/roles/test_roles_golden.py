@@ -39,14 +39,21 @@ CASES = {
     "ssh": 'hosts = ["node1", "node2", "node3"]\noptions = { starter = "ranks" }\n',
     "slurm": "options = { time = '1:00:00', partition = 'gpu' }\n",
     "slurm-torchrun": "",
+    "slurm-het": "",
 }
+
+
+# Roles that request nodes of two kinds.
+OPTIONS = {"infer": "gpus_per_node = 'a100:1', time = '1:00:00'", "train": "partition = 'big', cpus-per-task = 4"}
 
 
 @pytest.mark.parametrize("backend", CASES)
 def test_golden(backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DDPKIT_GPUS", "0")
-    text = FILE.replace("it's", r"it\\'s").format(backend=backend, more=CASES[backend])
+    text = FILE.replace("it's", r"it\\'s").format(backend=backend.removesuffix("-het"), more=CASES[backend])
+    for role, options in OPTIONS.items() if backend == "slurm-het" else ():
+        text = text.replace(f"[roles.{role}]", f"[roles.{role}]\noptions = {{ {options} }}")
     (tmp_path / "ddpkit.toml").write_text(text)
     for script in ("serve.py", "train.py", "eval.py"):
         (tmp_path / script).touch()

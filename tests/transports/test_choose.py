@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from dataclasses import replace
 from typing import ClassVar
 
 import pytest
@@ -119,9 +120,24 @@ def test_the_groups_of_a_heterogeneous_allocation() -> None:
     hosts = ("node1", "node2", "node3")
     assert held == Allocation(job_id="4", hosts=hosts, nproc_per_node=(2, 4, 4), groups=groups)
     transport = SlurmTransport(None, None, HETEROGENEOUS)
+    transport.named = hosts  # all, in their order
+    assert (transport.survey().hosts, transport.survey().allocation) == ((), held)
+
+
+def test_nodes_of_one_group_of_a_heterogeneous_allocation() -> None:
+    transport = SlurmTransport(None, None, HETEROGENEOUS)
+    transport.named = ("node3", "node2")
+    held = transport.survey().allocation
+    wanted = Allocation(job_id="4", hosts=("node3", "node2"), nproc_per_node=(4, 4), group=1, group_job="5")
+    assert held == wanted
     transport.named = ("node1",)
-    with pytest.raises(UsageError, match="allocation 4 is heterogeneous"):
+    assert transport.survey().allocation == replace(
+        wanted, hosts=("node1",), nproc_per_node=(2,), cpus_per_task=2, group=0, group_job="4"
+    )
+    transport.named = ("node1", "node3")
+    with pytest.raises(UsageError, match="node1, node3: these nodes are in several groups of heterogeneous") as refused:
         transport.survey()
+    assert refused.value.hint == "name nodes of one group: node1 or node2 node3; or none, for all"
 
 
 def test_an_allocation_with_a_different_number_of_tasks_on_each_node() -> None:

@@ -28,7 +28,8 @@ while True:
 [ -n "$MASTER_PORT" ] || fail "Python found no free port on $MASTER_ADDR"
 export MASTER_ADDR MASTER_PORT
 [ -r /data/logs/RUN/roles/RUN.infer.0/ddpkit.zip ] || fail "no ddpkit.zip in the directory of the run on $(hostname): --log-dir must be a shared folder"
-each='[ -r "$1" ] || {
+each='set -- /data/logs/RUN/roles/RUN.infer.0/ddpkit.zip /data/logs/RUN/roles/RUN.infer.0/task.json python3 -S -I -c '"'"'import os, sys; tap = os.environ.get("DDPKIT_TAP"); exec(open(tap).read() if tap else "os.execvp(sys.argv[1], sys.argv[1:])")'"'"' python3 serve.py --port '"'"'{port}'"'"' --name '"'"'it'"'"'"'"'"'"'"'"'s'"'"'
+[ -r "$1" ] || {
     echo "ddpkit: no $1 on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2
     sleep 0.2
     exit 123
@@ -47,7 +48,7 @@ SLURM_HOSTFILE=$(mktemp /data/logs/RUN/roles/RUN.infer.0/hosts.XXXXXX) || fail "
 export SLURM_HOSTFILE
 set -- 1
 for node in $nodes; do echo "$node*$1"; shift; done > "$SLURM_HOSTFILE"
-exec python3 -S -I /data/logs/RUN/roles/RUN.infer.0/ddpkit.zip collect /data/logs/RUN/roles/RUN.infer.0/task.json srun --jobid=JOB --overlap --ntasks=1 --distribution=arbitrary --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" python3 /data/logs/RUN/roles/RUN.infer.0/ddpkit.zip /data/logs/RUN/roles/RUN.infer.0/task.json python3 -S -I -c 'import os, sys; tap = os.environ.get("DDPKIT_TAP"); exec(open(tap).read() if tap else "os.execvp(sys.argv[1], sys.argv[1:])")' python3 serve.py --port '{port}' --name 'it'"'"'s'
+exec python3 -S -I /data/logs/RUN/roles/RUN.infer.0/ddpkit.zip collect /data/logs/RUN/roles/RUN.infer.0/task.json srun --jobid=JOB --overlap --ntasks=1 --distribution=arbitrary --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" python3
 
 # ---- infer.1
 #!/bin/sh
@@ -78,7 +79,8 @@ while True:
 [ -n "$MASTER_PORT" ] || fail "Python found no free port on $MASTER_ADDR"
 export MASTER_ADDR MASTER_PORT
 [ -r /data/logs/RUN/roles/RUN.infer.1/ddpkit.zip ] || fail "no ddpkit.zip in the directory of the run on $(hostname): --log-dir must be a shared folder"
-each='[ -r "$1" ] || {
+each='set -- /data/logs/RUN/roles/RUN.infer.1/ddpkit.zip /data/logs/RUN/roles/RUN.infer.1/task.json python3 -S -I -c '"'"'import os, sys; tap = os.environ.get("DDPKIT_TAP"); exec(open(tap).read() if tap else "os.execvp(sys.argv[1], sys.argv[1:])")'"'"' python3 serve.py --port '"'"'{port}'"'"' --name '"'"'it'"'"'"'"'"'"'"'"'s'"'"'
+[ -r "$1" ] || {
     echo "ddpkit: no $1 on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2
     sleep 0.2
     exit 123
@@ -97,7 +99,7 @@ SLURM_HOSTFILE=$(mktemp /data/logs/RUN/roles/RUN.infer.1/hosts.XXXXXX) || fail "
 export SLURM_HOSTFILE
 set -- 1
 for node in $nodes; do echo "$node*$1"; shift; done > "$SLURM_HOSTFILE"
-exec python3 -S -I /data/logs/RUN/roles/RUN.infer.1/ddpkit.zip collect /data/logs/RUN/roles/RUN.infer.1/task.json srun --jobid=JOB --overlap --ntasks=1 --distribution=arbitrary --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" python3 /data/logs/RUN/roles/RUN.infer.1/ddpkit.zip /data/logs/RUN/roles/RUN.infer.1/task.json python3 -S -I -c 'import os, sys; tap = os.environ.get("DDPKIT_TAP"); exec(open(tap).read() if tap else "os.execvp(sys.argv[1], sys.argv[1:])")' python3 serve.py --port '{port}' --name 'it'"'"'s'
+exec python3 -S -I /data/logs/RUN/roles/RUN.infer.1/ddpkit.zip collect /data/logs/RUN/roles/RUN.infer.1/task.json srun --jobid=JOB --overlap --ntasks=1 --distribution=arbitrary --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" python3
 
 # ---- train.0
 #!/bin/sh
@@ -129,7 +131,8 @@ while True:
 [ -n "$MASTER_PORT" ] || fail "Python found no free port on $MASTER_ADDR"
 export MASTER_ADDR MASTER_PORT
 [ -r /data/logs/RUN/roles/RUN.train.0/ddpkit.zip ] || fail "no ddpkit.zip in the directory of the run on $(hostname): --log-dir must be a shared folder"
-each='[ -r "$1" ] || {
+each='set -- /data/logs/RUN/roles/RUN.train.0/ddpkit.zip /data/logs/RUN/roles/RUN.train.0/task.json python3 -S -I -c '"'"'import os, sys; tap = os.environ.get("DDPKIT_TAP"); exec(open(tap).read() if tap else "os.execvp(sys.argv[1], sys.argv[1:])")'"'"' python3 train.py --hosts NODE1,NODE2 --set '"'"'{x: 1}'"'"'
+[ -r "$1" ] || {
     echo "ddpkit: no $1 on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2
     sleep 0.2
     exit 123
@@ -148,7 +151,7 @@ SLURM_HOSTFILE=$(mktemp /data/logs/RUN/roles/RUN.train.0/hosts.XXXXXX) || fail "
 export SLURM_HOSTFILE
 set -- 1
 for node in $nodes; do echo "$node*$1"; shift; done > "$SLURM_HOSTFILE"
-exec python3 -S -I /data/logs/RUN/roles/RUN.train.0/ddpkit.zip collect /data/logs/RUN/roles/RUN.train.0/task.json srun --jobid=JOB --overlap --ntasks=1 --distribution=arbitrary --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" python3 /data/logs/RUN/roles/RUN.train.0/ddpkit.zip /data/logs/RUN/roles/RUN.train.0/task.json python3 -S -I -c 'import os, sys; tap = os.environ.get("DDPKIT_TAP"); exec(open(tap).read() if tap else "os.execvp(sys.argv[1], sys.argv[1:])")' python3 train.py --hosts NODE1,NODE2 --set '{x: 1}'
+exec python3 -S -I /data/logs/RUN/roles/RUN.train.0/ddpkit.zip collect /data/logs/RUN/roles/RUN.train.0/task.json srun --jobid=JOB --overlap --ntasks=1 --distribution=arbitrary --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" python3
 
 # ---- eval.0
 #!/bin/sh
@@ -178,7 +181,8 @@ while True:
 [ -n "$MASTER_PORT" ] || fail "Python found no free port on $MASTER_ADDR"
 export MASTER_ADDR MASTER_PORT
 [ -r /data/logs/RUN/roles/RUN.eval.0/ddpkit.zip ] || fail "no ddpkit.zip in the directory of the run on $(hostname): --log-dir must be a shared folder"
-each='export CUDA_VISIBLE_DEVICES=
+each='set -- /data/logs/RUN/roles/RUN.eval.0/ddpkit.zip /data/logs/RUN/roles/RUN.eval.0/task.json python3 -S -I -c '"'"'import os, sys; tap = os.environ.get("DDPKIT_TAP"); exec(open(tap).read() if tap else "os.execvp(sys.argv[1], sys.argv[1:])")'"'"' python3 eval.py
+export CUDA_VISIBLE_DEVICES=
 [ -r "$1" ] || {
     echo "ddpkit: no $1 on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2
     sleep 0.2
@@ -198,4 +202,4 @@ SLURM_HOSTFILE=$(mktemp /data/logs/RUN/roles/RUN.eval.0/hosts.XXXXXX) || fail "t
 export SLURM_HOSTFILE
 set -- 1
 for node in $nodes; do echo "$node*$1"; shift; done > "$SLURM_HOSTFILE"
-exec python3 -S -I /data/logs/RUN/roles/RUN.eval.0/ddpkit.zip collect /data/logs/RUN/roles/RUN.eval.0/task.json srun --jobid=JOB --overlap --ntasks=1 --distribution=arbitrary --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" python3 /data/logs/RUN/roles/RUN.eval.0/ddpkit.zip /data/logs/RUN/roles/RUN.eval.0/task.json python3 -S -I -c 'import os, sys; tap = os.environ.get("DDPKIT_TAP"); exec(open(tap).read() if tap else "os.execvp(sys.argv[1], sys.argv[1:])")' python3 eval.py
+exec python3 -S -I /data/logs/RUN/roles/RUN.eval.0/ddpkit.zip collect /data/logs/RUN/roles/RUN.eval.0/task.json srun --jobid=JOB --overlap --ntasks=1 --distribution=arbitrary --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" python3

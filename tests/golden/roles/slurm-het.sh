@@ -1,0 +1,205 @@
+# in a job of its own: salloc --no-bell --job-name=eval --nodes=2 --ntasks-per-node=1 --time=1:00:00 --gpus-per-node=a100:1 : --job-name=eval --nodes=1 --ntasks-per-node=3 --cpus-per-task=4 --partition=big
+# ---- infer.0
+#!/bin/sh
+# ddpkit run RUN.infer.0: backend slurm-srun, 1 rank
+# step 1 of 1, on HERE: rank 0
+cd /data || exit 1
+unset SLURM_JOB_ID SLURM_HET_SIZE SLURM_JOB_NODELIST_HET_GROUP_0 SLURM_JOB_ID_HET_GROUP_0 SLURM_JOB_NODELIST_HET_GROUP_1 SLURM_JOB_ID_HET_GROUP_1
+export DDPKIT_RUN=RUN.infer.0
+export PYTHONUNBUFFERED=1
+export PYTHONFAULTHANDLER=1
+export HF_TOKEN="${HF_TOKEN:?its value is not shown}"
+export DDPKIT_ROLE=infer
+export DDPKIT_REPLICA=0
+fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }
+# rank 0 runs on the first node
+nodes=NODE1
+MASTER_ADDR=${nodes%%[[:space:]]*}
+MASTER_PORT=$(srun --jobid=JOB --overlap --het-group=0 --nodes=1 --ntasks=1 --gres=none --nodelist=NODE1 --export=ALL python3 -S -I -c 'import os, socket
+while True:
+    port = 20000 + int.from_bytes(os.urandom(4), "big") % 12000
+    try:
+        with socket.socket() as probe:
+            probe.bind(("", port))
+    except OSError:
+        continue
+    print(port)
+    break')
+[ -n "$MASTER_PORT" ] || fail "Python found no free port on $MASTER_ADDR"
+export MASTER_ADDR MASTER_PORT
+[ -r /data/logs/RUN/roles/RUN.infer.0/ddpkit.zip ] || fail "no ddpkit.zip in the directory of the run on $(hostname): --log-dir must be a shared folder"
+each='set -- /data/logs/RUN/roles/RUN.infer.0/ddpkit.zip /data/logs/RUN/roles/RUN.infer.0/task.json python3 serve.py --port '"'"'{port}'"'"' --name '"'"'it'"'"'"'"'"'"'"'"'s'"'"'
+[ -r "$1" ] && command -v "$0" > /dev/null || { shift 2; exec "$@"; }
+first=0 node=0
+for n in 1; do
+    [ "$SLURM_PROCID" -ge $((first + n)) ] || break
+    first=$((first + n)) node=$((node + 1))
+done
+export RANK="$SLURM_PROCID" WORLD_SIZE=1 LOCAL_RANK=$((SLURM_PROCID - first)) LOCAL_WORLD_SIZE="$n"
+export NODE_RANK="$node" GROUP_RANK="$node" GROUP_WORLD_SIZE=1
+export TORCHELASTIC_RESTART_COUNT="$((${DDPKIT_ATTEMPT:-${SLURM_RESTART_COUNT:-0} + 1} - 1))"
+cores=$((${SLURM_CPUS_ON_NODE:-1} / n))
+[ "$cores" -gt 0 ] || cores=1
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
+program="$1" spec="$2"; shift 2
+set -- "$0" -S -I "$program" step_task "$spec" "$@"
+exec "$@"'
+SLURM_HOSTFILE=$(mktemp /data/logs/RUN/roles/RUN.infer.0/hosts.XXXXXX) || fail "the list of nodes cannot be written"
+export SLURM_HOSTFILE
+set -- 1
+for node in $nodes; do echo "$node*$1"; shift; done > "$SLURM_HOSTFILE"
+exec python3 -S -I /data/logs/RUN/roles/RUN.infer.0/ddpkit.zip collect /data/logs/RUN/roles/RUN.infer.0/task.json srun --jobid=JOB --het-group=0 --overlap --ntasks=1 --distribution=arbitrary --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" python3
+
+# ---- infer.1
+#!/bin/sh
+# ddpkit run RUN.infer.1: backend slurm-srun, 1 rank
+# step 1 of 1, on HERE: rank 0
+cd /data || exit 1
+unset SLURM_JOB_ID SLURM_HET_SIZE SLURM_JOB_NODELIST_HET_GROUP_0 SLURM_JOB_ID_HET_GROUP_0 SLURM_JOB_NODELIST_HET_GROUP_1 SLURM_JOB_ID_HET_GROUP_1
+export DDPKIT_RUN=RUN.infer.1
+export PYTHONUNBUFFERED=1
+export PYTHONFAULTHANDLER=1
+export HF_TOKEN="${HF_TOKEN:?its value is not shown}"
+export DDPKIT_ROLE=infer
+export DDPKIT_REPLICA=1
+fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }
+# rank 0 runs on the first node
+nodes=NODE2
+MASTER_ADDR=${nodes%%[[:space:]]*}
+MASTER_PORT=$(srun --jobid=JOB --overlap --het-group=0 --nodes=1 --ntasks=1 --gres=none --nodelist=NODE2 --export=ALL python3 -S -I -c 'import os, socket
+while True:
+    port = 20000 + int.from_bytes(os.urandom(4), "big") % 12000
+    try:
+        with socket.socket() as probe:
+            probe.bind(("", port))
+    except OSError:
+        continue
+    print(port)
+    break')
+[ -n "$MASTER_PORT" ] || fail "Python found no free port on $MASTER_ADDR"
+export MASTER_ADDR MASTER_PORT
+[ -r /data/logs/RUN/roles/RUN.infer.1/ddpkit.zip ] || fail "no ddpkit.zip in the directory of the run on $(hostname): --log-dir must be a shared folder"
+each='set -- /data/logs/RUN/roles/RUN.infer.1/ddpkit.zip /data/logs/RUN/roles/RUN.infer.1/task.json python3 serve.py --port '"'"'{port}'"'"' --name '"'"'it'"'"'"'"'"'"'"'"'s'"'"'
+[ -r "$1" ] && command -v "$0" > /dev/null || { shift 2; exec "$@"; }
+first=0 node=0
+for n in 1; do
+    [ "$SLURM_PROCID" -ge $((first + n)) ] || break
+    first=$((first + n)) node=$((node + 1))
+done
+export RANK="$SLURM_PROCID" WORLD_SIZE=1 LOCAL_RANK=$((SLURM_PROCID - first)) LOCAL_WORLD_SIZE="$n"
+export NODE_RANK="$node" GROUP_RANK="$node" GROUP_WORLD_SIZE=1
+export TORCHELASTIC_RESTART_COUNT="$((${DDPKIT_ATTEMPT:-${SLURM_RESTART_COUNT:-0} + 1} - 1))"
+cores=$((${SLURM_CPUS_ON_NODE:-1} / n))
+[ "$cores" -gt 0 ] || cores=1
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
+program="$1" spec="$2"; shift 2
+set -- "$0" -S -I "$program" step_task "$spec" "$@"
+exec "$@"'
+SLURM_HOSTFILE=$(mktemp /data/logs/RUN/roles/RUN.infer.1/hosts.XXXXXX) || fail "the list of nodes cannot be written"
+export SLURM_HOSTFILE
+set -- 1
+for node in $nodes; do echo "$node*$1"; shift; done > "$SLURM_HOSTFILE"
+exec python3 -S -I /data/logs/RUN/roles/RUN.infer.1/ddpkit.zip collect /data/logs/RUN/roles/RUN.infer.1/task.json srun --jobid=JOB --het-group=0 --overlap --ntasks=1 --distribution=arbitrary --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" python3
+
+# ---- train.0
+#!/bin/sh
+# ddpkit run RUN.train.0: backend slurm-srun, 2 ranks
+# step 1 of 1, on HERE: ranks 0-1
+cd /data || exit 1
+unset SLURM_JOB_ID SLURM_HET_SIZE SLURM_JOB_NODELIST_HET_GROUP_0 SLURM_JOB_ID_HET_GROUP_0 SLURM_JOB_NODELIST_HET_GROUP_1 SLURM_JOB_ID_HET_GROUP_1
+export DDPKIT_RUN=RUN.train.0
+export PYTHONUNBUFFERED=1
+export PYTHONFAULTHANDLER=1
+export DDPKIT_ROLE=train
+export DDPKIT_REPLICA=0
+export DDPKIT_ROLE_INFER_HOSTS=NODE1,NODE2
+export DDPKIT_ROLE_EVAL_HOSTS=NODE3
+fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }
+# rank 0 runs on the first node
+nodes=NODE3
+MASTER_ADDR=${nodes%%[[:space:]]*}
+MASTER_PORT=$(srun --jobid=JOB --overlap --het-group=1 --nodes=1 --ntasks=1 --gres=none --nodelist=NODE3 --export=ALL python3 -S -I -c 'import os, socket
+while True:
+    port = 20000 + int.from_bytes(os.urandom(4), "big") % 12000
+    try:
+        with socket.socket() as probe:
+            probe.bind(("", port))
+    except OSError:
+        continue
+    print(port)
+    break')
+[ -n "$MASTER_PORT" ] || fail "Python found no free port on $MASTER_ADDR"
+export MASTER_ADDR MASTER_PORT
+[ -r /data/logs/RUN/roles/RUN.train.0/ddpkit.zip ] || fail "no ddpkit.zip in the directory of the run on $(hostname): --log-dir must be a shared folder"
+each='set -- /data/logs/RUN/roles/RUN.train.0/ddpkit.zip /data/logs/RUN/roles/RUN.train.0/task.json python3 train.py --hosts NODE1,NODE2 --set '"'"'{x: 1}'"'"'
+[ -r "$1" ] && command -v "$0" > /dev/null || { shift 2; exec "$@"; }
+first=0 node=0
+for n in 2; do
+    [ "$SLURM_PROCID" -ge $((first + n)) ] || break
+    first=$((first + n)) node=$((node + 1))
+done
+export RANK="$SLURM_PROCID" WORLD_SIZE=2 LOCAL_RANK=$((SLURM_PROCID - first)) LOCAL_WORLD_SIZE="$n"
+export NODE_RANK="$node" GROUP_RANK="$node" GROUP_WORLD_SIZE=1
+export TORCHELASTIC_RESTART_COUNT="$((${DDPKIT_ATTEMPT:-${SLURM_RESTART_COUNT:-0} + 1} - 1))"
+cores=$((${SLURM_CPUS_ON_NODE:-1} / n))
+[ "$cores" -gt 0 ] || cores=1
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
+program="$1" spec="$2"; shift 2
+set -- "$0" -S -I "$program" step_task "$spec" "$@"
+exec "$@"'
+SLURM_HOSTFILE=$(mktemp /data/logs/RUN/roles/RUN.train.0/hosts.XXXXXX) || fail "the list of nodes cannot be written"
+export SLURM_HOSTFILE
+set -- 2
+for node in $nodes; do echo "$node*$1"; shift; done > "$SLURM_HOSTFILE"
+exec python3 -S -I /data/logs/RUN/roles/RUN.train.0/ddpkit.zip collect /data/logs/RUN/roles/RUN.train.0/task.json srun --jobid=JOB --het-group=1 --overlap --ntasks=2 --distribution=arbitrary --cpus-per-task=4 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" python3
+
+# ---- eval.0
+#!/bin/sh
+# ddpkit run RUN.eval.0: backend slurm-srun, 1 rank
+# step 1 of 1, on HERE: rank 0
+cd /data || exit 1
+unset SLURM_JOB_ID SLURM_HET_SIZE SLURM_JOB_NODELIST_HET_GROUP_0 SLURM_JOB_ID_HET_GROUP_0 SLURM_JOB_NODELIST_HET_GROUP_1 SLURM_JOB_ID_HET_GROUP_1
+export DDPKIT_RUN=RUN.eval.0
+export PYTHONUNBUFFERED=1
+export PYTHONFAULTHANDLER=1
+export DDPKIT_ROLE=eval
+export DDPKIT_REPLICA=0
+fail() { echo "ddpkit: $*: nothing was started" >&2; exit 123; }
+# rank 0 runs on the first node
+nodes=NODE3
+MASTER_ADDR=${nodes%%[[:space:]]*}
+MASTER_PORT=$(srun --jobid=JOB --overlap --het-group=1 --nodes=1 --ntasks=1 --gres=none --nodelist=NODE3 --export=ALL python3 -S -I -c 'import os, socket
+while True:
+    port = 20000 + int.from_bytes(os.urandom(4), "big") % 12000
+    try:
+        with socket.socket() as probe:
+            probe.bind(("", port))
+    except OSError:
+        continue
+    print(port)
+    break')
+[ -n "$MASTER_PORT" ] || fail "Python found no free port on $MASTER_ADDR"
+export MASTER_ADDR MASTER_PORT
+[ -r /data/logs/RUN/roles/RUN.eval.0/ddpkit.zip ] || fail "no ddpkit.zip in the directory of the run on $(hostname): --log-dir must be a shared folder"
+each='set -- /data/logs/RUN/roles/RUN.eval.0/ddpkit.zip /data/logs/RUN/roles/RUN.eval.0/task.json python3 eval.py
+export CUDA_VISIBLE_DEVICES=
+[ -r "$1" ] && command -v "$0" > /dev/null || { shift 2; exec "$@"; }
+first=0 node=0
+for n in 1; do
+    [ "$SLURM_PROCID" -ge $((first + n)) ] || break
+    first=$((first + n)) node=$((node + 1))
+done
+export RANK="$SLURM_PROCID" WORLD_SIZE=1 LOCAL_RANK=$((SLURM_PROCID - first)) LOCAL_WORLD_SIZE="$n"
+export NODE_RANK="$node" GROUP_RANK="$node" GROUP_WORLD_SIZE=1
+export TORCHELASTIC_RESTART_COUNT="$((${DDPKIT_ATTEMPT:-${SLURM_RESTART_COUNT:-0} + 1} - 1))"
+cores=$((${SLURM_CPUS_ON_NODE:-1} / n))
+[ "$cores" -gt 0 ] || cores=1
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
+program="$1" spec="$2"; shift 2
+set -- "$0" -S -I "$program" step_task "$spec" "$@"
+exec "$@"'
+SLURM_HOSTFILE=$(mktemp /data/logs/RUN/roles/RUN.eval.0/hosts.XXXXXX) || fail "the list of nodes cannot be written"
+export SLURM_HOSTFILE
+set -- 1
+for node in $nodes; do echo "$node*$1"; shift; done > "$SLURM_HOSTFILE"
+exec python3 -S -I /data/logs/RUN/roles/RUN.eval.0/ddpkit.zip collect /data/logs/RUN/roles/RUN.eval.0/task.json srun --jobid=JOB --het-group=1 --overlap --ntasks=1 --distribution=arbitrary --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" python3
