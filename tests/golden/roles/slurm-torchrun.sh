@@ -47,7 +47,7 @@ SLURM_HOSTFILE=$(mktemp /data/logs/RUN/roles/RUN.infer.0/hosts.XXXXXX) || fail "
 export SLURM_HOSTFILE
 set -- 1
 for node in $nodes; do echo "$node*$1"; shift; done > "$SLURM_HOSTFILE"
-exec python3 -S -I /data/logs/RUN/roles/RUN.infer.0/ddpkit.zip collect /data/logs/RUN/roles/RUN.infer.0/task.json srun --jobid=JOB --overlap --ntasks=1 --distribution=arbitrary --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" python3 /data/logs/RUN/roles/RUN.infer.0/ddpkit.zip /data/logs/RUN/roles/RUN.infer.0/task.json python3 -S -I -c 'import os, sys; tap = os.environ.get("DDPKIT_TAP"); exec(open(tap).read() if tap else "os.execvp(sys.argv[1], sys.argv[1:])")' python3 serve.py --port '{port}' --name 'it'"'"'s'
+exec python3 -S -I /data/logs/RUN/roles/RUN.infer.0/ddpkit.zip collect /data/logs/RUN/roles/RUN.infer.0/task.json srun --jobid=JOB --overlap --ntasks=1 --distribution=arbitrary --kill-on-bad-exit=1 --export=ALL --label bash -pc "$each" python3 /data/logs/RUN/roles/RUN.infer.0/ddpkit.zip /data/logs/RUN/roles/RUN.infer.0/task.json python3 -S -I -c 'import os, sys; tap = os.environ.get("DDPKIT_TAP"); exec(open(tap).read() if tap else "os.execvp(sys.argv[1], sys.argv[1:])")' python3 serve.py --port '{port}' --name 'it'"'"'s'
 
 # ---- infer.1
 #!/bin/sh
@@ -97,7 +97,7 @@ SLURM_HOSTFILE=$(mktemp /data/logs/RUN/roles/RUN.infer.1/hosts.XXXXXX) || fail "
 export SLURM_HOSTFILE
 set -- 1
 for node in $nodes; do echo "$node*$1"; shift; done > "$SLURM_HOSTFILE"
-exec python3 -S -I /data/logs/RUN/roles/RUN.infer.1/ddpkit.zip collect /data/logs/RUN/roles/RUN.infer.1/task.json srun --jobid=JOB --overlap --ntasks=1 --distribution=arbitrary --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" python3 /data/logs/RUN/roles/RUN.infer.1/ddpkit.zip /data/logs/RUN/roles/RUN.infer.1/task.json python3 -S -I -c 'import os, sys; tap = os.environ.get("DDPKIT_TAP"); exec(open(tap).read() if tap else "os.execvp(sys.argv[1], sys.argv[1:])")' python3 serve.py --port '{port}' --name 'it'"'"'s'
+exec python3 -S -I /data/logs/RUN/roles/RUN.infer.1/ddpkit.zip collect /data/logs/RUN/roles/RUN.infer.1/task.json srun --jobid=JOB --overlap --ntasks=1 --distribution=arbitrary --kill-on-bad-exit=1 --export=ALL --label bash -pc "$each" python3 /data/logs/RUN/roles/RUN.infer.1/ddpkit.zip /data/logs/RUN/roles/RUN.infer.1/task.json python3 -S -I -c 'import os, sys; tap = os.environ.get("DDPKIT_TAP"); exec(open(tap).read() if tap else "os.execvp(sys.argv[1], sys.argv[1:])")' python3 serve.py --port '{port}' --name 'it'"'"'s'
 
 # ---- train.0
 #!/bin/sh
@@ -148,7 +148,7 @@ SLURM_HOSTFILE=$(mktemp /data/logs/RUN/roles/RUN.train.0/hosts.XXXXXX) || fail "
 export SLURM_HOSTFILE
 set -- 1
 for node in $nodes; do echo "$node*$1"; shift; done > "$SLURM_HOSTFILE"
-exec python3 -S -I /data/logs/RUN/roles/RUN.train.0/ddpkit.zip collect /data/logs/RUN/roles/RUN.train.0/task.json srun --jobid=JOB --overlap --ntasks=1 --distribution=arbitrary --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" python3 /data/logs/RUN/roles/RUN.train.0/ddpkit.zip /data/logs/RUN/roles/RUN.train.0/task.json python3 -S -I -c 'import os, sys; tap = os.environ.get("DDPKIT_TAP"); exec(open(tap).read() if tap else "os.execvp(sys.argv[1], sys.argv[1:])")' python3 train.py --hosts NODE1,NODE2 --set '{x: 1}'
+exec python3 -S -I /data/logs/RUN/roles/RUN.train.0/ddpkit.zip collect /data/logs/RUN/roles/RUN.train.0/task.json srun --jobid=JOB --overlap --ntasks=1 --distribution=arbitrary --kill-on-bad-exit=1 --export=ALL --label bash -pc "$each" python3 /data/logs/RUN/roles/RUN.train.0/ddpkit.zip /data/logs/RUN/roles/RUN.train.0/task.json python3 -S -I -c 'import os, sys; tap = os.environ.get("DDPKIT_TAP"); exec(open(tap).read() if tap else "os.execvp(sys.argv[1], sys.argv[1:])")' python3 train.py --hosts NODE1,NODE2 --set '{x: 1}'
 
 # ---- eval.0
 #!/bin/sh
@@ -198,4 +198,4 @@ SLURM_HOSTFILE=$(mktemp /data/logs/RUN/roles/RUN.eval.0/hosts.XXXXXX) || fail "t
 export SLURM_HOSTFILE
 set -- 1
 for node in $nodes; do echo "$node*$1"; shift; done > "$SLURM_HOSTFILE"
-exec python3 -S -I /data/logs/RUN/roles/RUN.eval.0/ddpkit.zip collect /data/logs/RUN/roles/RUN.eval.0/task.json srun --jobid=JOB --overlap --ntasks=1 --distribution=arbitrary --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" python3 /data/logs/RUN/roles/RUN.eval.0/ddpkit.zip /data/logs/RUN/roles/RUN.eval.0/task.json python3 -S -I -c 'import os, sys; tap = os.environ.get("DDPKIT_TAP"); exec(open(tap).read() if tap else "os.execvp(sys.argv[1], sys.argv[1:])")' python3 eval.py
+exec python3 -S -I /data/logs/RUN/roles/RUN.eval.0/ddpkit.zip collect /data/logs/RUN/roles/RUN.eval.0/task.json srun --jobid=JOB --overlap --ntasks=1 --distribution=arbitrary --kill-on-bad-exit=1 --export=ALL --label bash -pc "$each" python3 /data/logs/RUN/roles/RUN.eval.0/ddpkit.zip /data/logs/RUN/roles/RUN.eval.0/task.json python3 -S -I -c 'import os, sys; tap = os.environ.get("DDPKIT_TAP"); exec(open(tap).read() if tap else "os.execvp(sys.argv[1], sys.argv[1:])")' python3 eval.py

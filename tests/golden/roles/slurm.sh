@@ -36,7 +36,9 @@ for n in 1; do
 done
 export RANK="$SLURM_PROCID" WORLD_SIZE=1 LOCAL_RANK=$((SLURM_PROCID - first)) LOCAL_WORLD_SIZE="$n"
 export NODE_RANK="$node" GROUP_RANK="$node" GROUP_WORLD_SIZE=1
+export ROLE_NAME=default ROLE_RANK="$RANK" ROLE_WORLD_SIZE="$WORLD_SIZE"
 export TORCHELASTIC_RESTART_COUNT="$((${DDPKIT_ATTEMPT:-${SLURM_RESTART_COUNT:-0} + 1} - 1))"
+export TORCHELASTIC_MAX_RESTARTS="${TORCHELASTIC_MAX_RESTARTS:-0}"
 cores=$((${SLURM_CPUS_ON_NODE:-1} / n))
 [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
@@ -47,7 +49,7 @@ SLURM_HOSTFILE=$(mktemp /data/logs/RUN/roles/RUN.infer.0/hosts.XXXXXX) || fail "
 export SLURM_HOSTFILE
 set -- 1
 for node in $nodes; do echo "$node*$1"; shift; done > "$SLURM_HOSTFILE"
-exec python3 -S -I /data/logs/RUN/roles/RUN.infer.0/ddpkit.zip collect /data/logs/RUN/roles/RUN.infer.0/task.json srun --jobid=JOB --overlap --ntasks=1 --distribution=arbitrary --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" python3 /data/logs/RUN/roles/RUN.infer.0/ddpkit.zip /data/logs/RUN/roles/RUN.infer.0/task.json python3 serve.py --port '{port}' --name 'it'"'"'s'
+exec python3 -S -I /data/logs/RUN/roles/RUN.infer.0/ddpkit.zip collect /data/logs/RUN/roles/RUN.infer.0/task.json srun --jobid=JOB --overlap --ntasks=1 --distribution=arbitrary --kill-on-bad-exit=1 --export=ALL --label bash -pc "$each" python3 /data/logs/RUN/roles/RUN.infer.0/ddpkit.zip /data/logs/RUN/roles/RUN.infer.0/task.json python3 serve.py --port '{port}' --name 'it'"'"'s'
 
 # ---- infer.1
 #!/bin/sh
@@ -86,7 +88,9 @@ for n in 1; do
 done
 export RANK="$SLURM_PROCID" WORLD_SIZE=1 LOCAL_RANK=$((SLURM_PROCID - first)) LOCAL_WORLD_SIZE="$n"
 export NODE_RANK="$node" GROUP_RANK="$node" GROUP_WORLD_SIZE=1
+export ROLE_NAME=default ROLE_RANK="$RANK" ROLE_WORLD_SIZE="$WORLD_SIZE"
 export TORCHELASTIC_RESTART_COUNT="$((${DDPKIT_ATTEMPT:-${SLURM_RESTART_COUNT:-0} + 1} - 1))"
+export TORCHELASTIC_MAX_RESTARTS="${TORCHELASTIC_MAX_RESTARTS:-0}"
 cores=$((${SLURM_CPUS_ON_NODE:-1} / n))
 [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
@@ -97,7 +101,7 @@ SLURM_HOSTFILE=$(mktemp /data/logs/RUN/roles/RUN.infer.1/hosts.XXXXXX) || fail "
 export SLURM_HOSTFILE
 set -- 1
 for node in $nodes; do echo "$node*$1"; shift; done > "$SLURM_HOSTFILE"
-exec python3 -S -I /data/logs/RUN/roles/RUN.infer.1/ddpkit.zip collect /data/logs/RUN/roles/RUN.infer.1/task.json srun --jobid=JOB --overlap --ntasks=1 --distribution=arbitrary --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" python3 /data/logs/RUN/roles/RUN.infer.1/ddpkit.zip /data/logs/RUN/roles/RUN.infer.1/task.json python3 serve.py --port '{port}' --name 'it'"'"'s'
+exec python3 -S -I /data/logs/RUN/roles/RUN.infer.1/ddpkit.zip collect /data/logs/RUN/roles/RUN.infer.1/task.json srun --jobid=JOB --overlap --ntasks=1 --distribution=arbitrary --kill-on-bad-exit=1 --export=ALL --label bash -pc "$each" python3 /data/logs/RUN/roles/RUN.infer.1/ddpkit.zip /data/logs/RUN/roles/RUN.infer.1/task.json python3 serve.py --port '{port}' --name 'it'"'"'s'
 
 # ---- train.0
 #!/bin/sh
@@ -137,7 +141,9 @@ for n in 2; do
 done
 export RANK="$SLURM_PROCID" WORLD_SIZE=2 LOCAL_RANK=$((SLURM_PROCID - first)) LOCAL_WORLD_SIZE="$n"
 export NODE_RANK="$node" GROUP_RANK="$node" GROUP_WORLD_SIZE=1
+export ROLE_NAME=default ROLE_RANK="$RANK" ROLE_WORLD_SIZE="$WORLD_SIZE"
 export TORCHELASTIC_RESTART_COUNT="$((${DDPKIT_ATTEMPT:-${SLURM_RESTART_COUNT:-0} + 1} - 1))"
+export TORCHELASTIC_MAX_RESTARTS="${TORCHELASTIC_MAX_RESTARTS:-0}"
 cores=$((${SLURM_CPUS_ON_NODE:-1} / n))
 [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
@@ -148,7 +154,7 @@ SLURM_HOSTFILE=$(mktemp /data/logs/RUN/roles/RUN.train.0/hosts.XXXXXX) || fail "
 export SLURM_HOSTFILE
 set -- 2
 for node in $nodes; do echo "$node*$1"; shift; done > "$SLURM_HOSTFILE"
-exec python3 -S -I /data/logs/RUN/roles/RUN.train.0/ddpkit.zip collect /data/logs/RUN/roles/RUN.train.0/task.json srun --jobid=JOB --overlap --ntasks=2 --distribution=arbitrary --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" python3 /data/logs/RUN/roles/RUN.train.0/ddpkit.zip /data/logs/RUN/roles/RUN.train.0/task.json python3 train.py --hosts NODE1,NODE2 --set '{x: 1}'
+exec python3 -S -I /data/logs/RUN/roles/RUN.train.0/ddpkit.zip collect /data/logs/RUN/roles/RUN.train.0/task.json srun --jobid=JOB --overlap --ntasks=2 --distribution=arbitrary --kill-on-bad-exit=1 --export=ALL --label bash -pc "$each" python3 /data/logs/RUN/roles/RUN.train.0/ddpkit.zip /data/logs/RUN/roles/RUN.train.0/task.json python3 train.py --hosts NODE1,NODE2 --set '{x: 1}'
 
 # ---- eval.0
 #!/bin/sh
@@ -187,7 +193,9 @@ for n in 1; do
 done
 export RANK="$SLURM_PROCID" WORLD_SIZE=1 LOCAL_RANK=$((SLURM_PROCID - first)) LOCAL_WORLD_SIZE="$n"
 export NODE_RANK="$node" GROUP_RANK="$node" GROUP_WORLD_SIZE=1
+export ROLE_NAME=default ROLE_RANK="$RANK" ROLE_WORLD_SIZE="$WORLD_SIZE"
 export TORCHELASTIC_RESTART_COUNT="$((${DDPKIT_ATTEMPT:-${SLURM_RESTART_COUNT:-0} + 1} - 1))"
+export TORCHELASTIC_MAX_RESTARTS="${TORCHELASTIC_MAX_RESTARTS:-0}"
 cores=$((${SLURM_CPUS_ON_NODE:-1} / n))
 [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
@@ -198,4 +206,4 @@ SLURM_HOSTFILE=$(mktemp /data/logs/RUN/roles/RUN.eval.0/hosts.XXXXXX) || fail "t
 export SLURM_HOSTFILE
 set -- 1
 for node in $nodes; do echo "$node*$1"; shift; done > "$SLURM_HOSTFILE"
-exec python3 -S -I /data/logs/RUN/roles/RUN.eval.0/ddpkit.zip collect /data/logs/RUN/roles/RUN.eval.0/task.json srun --jobid=JOB --overlap --ntasks=1 --distribution=arbitrary --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" python3 /data/logs/RUN/roles/RUN.eval.0/ddpkit.zip /data/logs/RUN/roles/RUN.eval.0/task.json python3 eval.py
+exec python3 -S -I /data/logs/RUN/roles/RUN.eval.0/ddpkit.zip collect /data/logs/RUN/roles/RUN.eval.0/task.json srun --jobid=JOB --overlap --ntasks=1 --distribution=arbitrary --kill-on-bad-exit=1 --export=ALL --label bash -pc "$each" python3 /data/logs/RUN/roles/RUN.eval.0/ddpkit.zip /data/logs/RUN/roles/RUN.eval.0/task.json python3 eval.py
