@@ -197,6 +197,9 @@ SET = {
     "NODE_RANK": "number of this node, from 0",
     "GROUP_RANK": "the same, as torchrun names it",
     "GROUP_WORLD_SIZE": "number of nodes",
+    "ROLE_NAME": "default: all ranks have one role, as torchrun names it",
+    "ROLE_RANK": "the same as RANK",
+    "ROLE_WORLD_SIZE": "the same as WORLD_SIZE",
     "MASTER_ADDR": "address of rank 0's node",
     "MASTER_PORT": "port of rank 0",
     "OMP_NUM_THREADS": "cores of the node divided by its ranks, unless it is set",
@@ -205,6 +208,7 @@ SET = {
     "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1: rank 0 opens a store of its own at `MASTER_PORT` (torchrun)",
     "TORCHELASTIC_RUN_ID": "id of the run; Lightning then uses the ranks that exist",
     "TORCHELASTIC_RESTART_COUNT": "restarts before this start, by torchrun, `--retries` or a requeue; 0 at first",
+    "TORCHELASTIC_MAX_RESTARTS": "the most of them, by torchrun, `--retries` or `--chain`",
     "DDPKIT_RUN": "id of the run",
 }
 _USES = {

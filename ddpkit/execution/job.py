@@ -42,10 +42,12 @@ _PYTHON_FLAGS = ("-m", "-c")  # in front of a module, or code, in place of a scr
 SET_BY_DDPKIT = {
     **dict.fromkeys(("RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK"), "-N and -n"),
     **dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE"), "-N and -n"),
+    **dict.fromkeys(("ROLE_RANK", "ROLE_WORLD_SIZE"), "-N and -n"),
     "MASTER_ADDR": "--master-addr",
     "MASTER_PORT": "--master-port",
     **dict.fromkeys(("DDPKIT_RUN", "TORCHELASTIC_RUN_ID"), "--name"),
-    **dict.fromkeys(("DDPKIT_ATTEMPT", "DDPKIT_PREVIOUS", "TORCHELASTIC_RESTART_COUNT"), "--retries"),
+    **dict.fromkeys(("DDPKIT_ATTEMPT", "DDPKIT_PREVIOUS"), "--retries"),
+    **dict.fromkeys(("TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_MAX_RESTARTS"), "--retries"),
 }
 _is_tuning = env_matcher("tuning")
 _is_private = env_matcher("private")
@@ -178,6 +180,7 @@ def _job(settings: LaunchSettings, kind: Kind, workdir: str, python: str, env: M
     """Make the job, with a new id of the run and its directory."""
     name = settings.name or str(settings.options.get("job_name", ""))
     replica = settings.replica
+    restarts = {"TORCHELASTIC_MAX_RESTARTS": str(settings.retries)} if settings.retries else {}
     job = Job(
         run_id=replica.run_id
         if replica
@@ -186,7 +189,7 @@ def _job(settings: LaunchSettings, kind: Kind, workdir: str, python: str, env: M
         kind=kind,
         workdir=workdir,
         python=python,
-        env={name: guard(name, value, inherited=name in settings.inherited) for name, value in env.items()},
+        env={name: guard(name, value, inherited=name in settings.inherited) for name, value in env.items()} | restarts,
         grace=settings.grace,
         python_chosen=settings.source("python") not in AUTOMATIC,
         observe=settings.observe if kind != "program" else (),

@@ -68,9 +68,13 @@ CUDA_VISIBLE_DEVICES=$(echo "$CUDA_VISIBLE_DEVICES" | cut -d , -f {first}-{last}
 _DEVICE_LISTS = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK")
 _OF_TASK = (*_DEVICE_LISTS, "PATH", "LD_LIBRARY_PATH", "LD_PRELOAD")
 
-# As torchrun sets it: restarts before this start, by --retries or a requeue.
+# As torchrun sets them. All ranks have one role.
+_ROLE = """
+export ROLE_NAME=default ROLE_RANK="$RANK" ROLE_WORLD_SIZE="$WORLD_SIZE\""""
+# Restarts before this start, by --retries or a requeue, and the most of them.
 _RESTARTS = """
-export TORCHELASTIC_RESTART_COUNT="$((${DDPKIT_ATTEMPT:-${SLURM_RESTART_COUNT:-0} + 1} - 1))\""""
+export TORCHELASTIC_RESTART_COUNT="$((${DDPKIT_ATTEMPT:-${SLURM_RESTART_COUNT:-0} + 1} - 1))"
+export TORCHELASTIC_MAX_RESTARTS="${TORCHELASTIC_MAX_RESTARTS:-CHAIN}\""""
 
 # In front of each task of a step whose tasks are supervisors (`ddpkit/node/step_task.py`). $0 is the Python, $1 the
 # file of programs. Where it is not there, a rank is the task itself, and a task for a node ends.
@@ -237,7 +241,7 @@ def _directive(option: str, words: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """What srun starts: `sh -c TEXT PYTHON`, once for each rank or for each node."""
+    """What srun starts: `bash -pc TEXT PYTHON`, once for each rank or for each node."""
 
     lines: str
     words: list[Word]  # its arguments, from $0 on: PYTHON BUNDLE SPEC runs the supervisor, which starts the rest
@@ -671,7 +675,10 @@ class Slurm(Contained):
         beside = [word for word in inside if word != "--overlap"] + layout.overlap_options(held) if held else []
         collect = join([*self._collect(job, on_node=held is None), "srun", *beside])
         options = [*(["$bind"] if self._modules(job) else []), *([task.options] if task.options else [])]  # shell text
-        start = " ".join([*options, f'{self._hold(job)}sh -c "$each" {quote(task.words[0])}'])
+        # dash drops the functions of the user's shell, such as `module`, and other odd names. With -p bash reads no file
+        # first, and passes them on as they are. The image of pyxis may have no bash.
+        shell = "sh -c" if task.options else "bash -pc"
+        start = " ".join([*options, f'{self._hold(job)}{shell} "$each" {quote(task.words[0])}'])
         if layout.het:
             argvs = ([f"--het-group={n}", *each.srun(by_node=by_node)] for n, each in enumerate(layout.groups))
             groups = (f"{join([*argv, *common])} {start}" for argv in argvs)
@@ -688,7 +695,7 @@ class Slurm(Contained):
     def _task(self, job: Job, layout: Layout) -> Task:
         """Return the task of the step: a supervisor, which starts one rank, or all ranks of its node."""
         container = self.want(job, [job.folder], job.env, self.container_workdir or job.workdir)
-        enter, options = "", ""
+        enter, options, restarts = "", "", _RESTARTS.replace("CHAIN", str(self.chain))
         if container:
             runtime, want = container
             enter, options = runtime.enter(want), runtime.srun(want)
@@ -699,13 +706,13 @@ class Slurm(Contained):
         if not self._by_node(job):
             numbers = layout.rank_numbers() if layout.listed or layout.het else _NUMBERS
             cores = _CORES.format(cpus=_cpus(job))
-            head = (_IS_THERE if enters else _OR_ALONE) + numbers + _RESTARTS + cores + _DEFAULTS
+            head = (_IS_THERE if enters else _OR_ALONE) + numbers + _ROLE + restarts + cores + _DEFAULTS
             if enters and job.kind == "program":  # its image may have no Python: the rank enters, not the supervisor
                 task_python, rank, enter = "python3", ["sh", "-c", enter, "sh", *job.command], ""
         else:
             numbers = _NODE.format(nnodes=len(layout.counts), nproc=layout.ranks_here(), cpus=_cpus(job))
             head = _IS_THERE + numbers + _DEFAULTS
-            head += "" if self.torchrun else _RESTARTS.lstrip() + "\n"
+            head += "" if self.torchrun else restarts.lstrip() + "\n"
         where, agent = _SAYS_WHERE if enters and enter else "", ""
         if self.torchrun:
             inner = rank_python if isinstance(rank_python, str) else Raw("$0")  # in the task, which has it as its $0

@@ -140,7 +140,7 @@ class Starter(Contained):
                 Proc(
                     name="rank",
                     argv=job.argv,
-                    env={"RANK": str(rank), "LOCAL_RANK": str(local_rank)},
+                    env={"RANK": str(rank), "LOCAL_RANK": str(local_rank), "ROLE_RANK": str(rank)},
                     rank=rank,
                     cpus=bound[local_rank] if bound else frozenset(),
                 )
@@ -243,10 +243,13 @@ def _rank_env(job: Job, world: World, node_rank: int) -> dict[str, Value]:
         "LOCAL_WORLD_SIZE": str(world.hosts[node_rank].slots),
         "GROUP_RANK": str(node_rank),
         "GROUP_WORLD_SIZE": str(len(world.hosts)),
+        "ROLE_NAME": "default",
+        "ROLE_WORLD_SIZE": str(world.world_size),
         # Where this is set (`torch.distributed.is_torchelastic_launched`), Lightning 2.6 believes RANK and WORLD_SIZE.
         # Else it computes them from its `devices` and `num_nodes`: with wrong ones some ranks train without the others.
         "TORCHELASTIC_RUN_ID": job.run_id,
         "TORCHELASTIC_RESTART_COUNT": str(int(str(job.env.get("DDPKIT_ATTEMPT", 1))) - 1),
+        "TORCHELASTIC_MAX_RESTARTS": "0",  # with --retries the job has the number
     }
 
 

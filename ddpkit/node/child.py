@@ -13,7 +13,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import NoReturn
 
 # In `sys.modules` of a supervisor that is a fork of a hold's warm Python: the Holder of `rank/holder.py`.
@@ -111,6 +111,26 @@ def merged(env: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[st
     """An environment with changes; None takes a name away."""
     both: dict[str, str | None] = {**env, **changes}
     return {name: value for name, value in both.items() if value is not None}
+
+
+def loads_hook(argv: Sequence[str]) -> bool:
+    """Tell whether a command is a Python that imports `sitecustomize` from PYTHONPATH: not with -E, -I or -S."""
+    if not os.path.basename(argv[0]).startswith("python"):
+        return False
+    words = iter(argv[1:])
+    for word in words:
+        if word[:1] != "-" or word == "-":
+            break  # the script
+        for number, letter in enumerate(word[1:], 2):
+            if letter in "EIS":
+                return False
+            if letter in "cm-":
+                return True
+            if letter in "WX":  # the rest of the word is its value, or the next word
+                if number == len(word):
+                    next(words, None)
+                break
+    return True
 
 
 def prepend(entry: str, env: Mapping[str, str]) -> str:

@@ -27,7 +27,8 @@ ENV_NAMES = (
     ("place container", "NODE_RANK"),
     ("place", "LOCAL_SIZE TORCHELASTIC_RUN_ID TORCHELASTIC_USE_AGENT_STORE"),
     ("place container", "TORCHELASTIC_RESTART_COUNT"),
-    ("stale", "ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE TORCHELASTIC_*"),
+    ("stale container", "ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE TORCHELASTIC_MAX_RESTARTS"),
+    ("stale", "TORCHELASTIC_*"),
     # options of other launchers: torchrun itself, Accelerator() and deepspeed.initialize() would obey them
     ("stale launcher", "PET_* ACCELERATE_* DEEPSPEED_*"),
     ("reported", "MASTER_*"),

@@ -47,6 +47,8 @@ ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 # A record of steps: number, seconds, the longest step, and the same three of the rank's own work.
 SECONDS, LONGEST = 1, (2, 5)
 PARTS = 32  # a record of steps lasts for one such part of the time since the first step
+# Options of the job's and the step's own output, which an srun of the script would take for its own.
+OF_OUR_STEP = ("SLURM_LABELIO", "SLURM_OPEN_MODE")
 GONE = 0  # in place of a signal: the scheduler's process above the task is gone
 
 
@@ -312,7 +314,7 @@ class StepSupervisor(Supervisor):
 
 def request(spec: dict[str, Any], command: list[str], environ: Any) -> dict[str, Any]:
     """Return what a launcher would send to the supervisor of this node."""
-    attempt = {name: environ[name] for name in ("DDPKIT_ATTEMPT",) if name in environ}
+    env = {**dict.fromkeys(OF_OUR_STEP), **{name: environ[name] for name in ("DDPKIT_ATTEMPT",) if name in environ}}
     once = {} if spec["preload"] else {"DDPKIT_TAP_ONCE": "1"}
     agent = {"name": spec["agent"], "argv": command, "env": once, "rank": None, "restarts": 0, "cpus": []}
     if not spec["by_node"]:
@@ -327,7 +329,7 @@ def request(spec: dict[str, Any], command: list[str], environ: Any) -> dict[str,
     return {
         "run": spec["run"],
         "workdir": os.getcwd(),
-        "env": attempt,
+        "env": env,
         "ranks": ranks,
         "procs": procs,
         "preload": spec["preload"],
@@ -351,8 +353,9 @@ def procs_to_fork(spec: dict[str, Any], environ: Any, cpus: list[int]) -> list[d
     per_node = ",".join(str(number) if times == 1 else f"{number}(x{times})" for number, times in groups)
     common: dict[str, str | None] = {
         **{name: None for name in environ if name.startswith(("PMI_", "PMIX_", "SLURM_TRES_PER_TASK"))},
-        **dict.fromkeys(("WORLD_SIZE", "SLURM_NTASKS", "SLURM_NPROCS", "SLURM_STEP_NUM_TASKS"), world),
+        **dict.fromkeys(("WORLD_SIZE", "ROLE_WORLD_SIZE", "SLURM_NTASKS", "SLURM_NPROCS", "SLURM_STEP_NUM_TASKS"), world),
         **dict.fromkeys(("SLURM_TASKS_PER_NODE", "SLURM_STEP_TASKS_PER_NODE"), per_node),
+        "ROLE_NAME": "default",
         "SLURM_NTASKS_PER_NODE": str(here),
         "SLURM_GTIDS": ",".join(str(first + local) for local in range(here)),
         "SLURM_CPUS_PER_TASK": str(each) if each else None,
@@ -363,7 +366,7 @@ def procs_to_fork(spec: dict[str, Any], environ: Any, cpus: list[int]) -> list[d
             "cpus": cpus[local * each : (local + 1) * each] if each and len(cpus) >= here * each else [],
             "env": {
                 **common,
-                **dict.fromkeys(("RANK", "SLURM_PROCID"), str(first + local)),
+                **dict.fromkeys(("RANK", "ROLE_RANK", "SLURM_PROCID"), str(first + local)),
                 **dict.fromkeys(("LOCAL_RANK", "SLURM_LOCALID"), str(local)),
             },
         }

@@ -9,6 +9,8 @@ import os
 import pwd
 import re
 import shlex
+import threading
+import time
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from ddpkit.launchers.plan import Scheduler
 
 TIMEOUT = 15.0  # seconds for the scheduler's command
+HELD = 15.0  # seconds for which the word of one that does not answer stands
 TAIL = 4096  # bytes at the end of a job's output, in which its end shows
 OUTPUT_HEAD = 1 << 20  # bytes at its beginning: there each rank names its host
 OUTPUT_TAIL = 16 << 20  # bytes at its end, with the ends of the ranks; between them may be gigabytes
@@ -130,7 +133,7 @@ def ask_scheduler(run: Run, job: RecordedJob) -> JobStatus:
         return JobStatus(state=RunState.UNKNOWN, words=f"{name}: {error.message}", hint=error.hint or "")
     if run.job_id is None or not scheduler.is_id(run.job_id):
         return JobStatus(state=RunState.UNKNOWN, words=f"{name}: no id of a job of backend {run.backend}")
-    reply = machine.run(scheduler.state_of(run.job_id), IN_UTC, timeout=TIMEOUT)
+    reply = _controller(scheduler, machine).ask(scheduler.state_of(run.job_id))
     jobs = [job_facts(match, scheduler.signals_from) for match in re.finditer(scheduler.state_pattern, reply.output)]
     if not jobs and not re.search(scheduler.forgotten_pattern, reply.error):
         words = f"{name}: no valid answer from the scheduler: {reply.error or 'unknown output'}"
@@ -194,18 +197,58 @@ class Cluster(NamedTuple):
     controller: str = ""
 
 
-_clusters: dict[tuple[Scheduler, Machine], Cluster] = {}  # one answer serves all runs of a process
+class _Controller:
+    """A scheduler on a machine, as all runs of this process ask it, from many threads.
+
+    Until it has answered one command is sent at a time. While it does not answer, its last word stands for HELD
+    seconds: each run that asks in vain would cost the person TIMEOUT, and a busy controller more work.
+    """
+
+    def __init__(self, scheduler: Scheduler, machine: Machine) -> None:
+        self._scheduler, self._machine = scheduler, machine
+        self._one, self._of_cluster = threading.Lock(), threading.Lock()
+        self._answers = False
+        self._silent: tuple[float, Reply] | None = None  # until when, by time.monotonic()
+        self._cluster = Cluster()
+
+    def ask(self, argv: Sequence[str], env: Mapping[str, str] = IN_UTC) -> Reply:
+        """Run a command of the scheduler's."""
+        with self._one:
+            if self._silent is not None and time.monotonic() < self._silent[0]:
+                return self._silent[1]
+            if not self._answers:
+                return self._ask(argv, env)
+        return self._ask(argv, env)
+
+    def _ask(self, argv: Sequence[str], env: Mapping[str, str]) -> Reply:
+        reply = self._machine.run(argv, env, timeout=TIMEOUT)
+        silent = reply.timed_out or (reply.exit_code != 0 and re.search(self._scheduler.no_answer, reply.error))
+        self._answers = not silent
+        self._silent = (time.monotonic() + HELD, reply) if silent else None
+        return reply
+
+    def cluster(self) -> Cluster:
+        """Return the cluster whose scheduler the machine asks. One answer serves all runs."""
+        of = self._scheduler
+        with self._of_cluster:
+            if of.cluster and not self._cluster.name:
+                output = self.ask(of.cluster, {}).output
+                match = re.search(of.cluster_pattern, output)
+                facts = re.findall(of.controller_pattern, output) if of.controller_pattern else []
+                self._cluster = Cluster(match[1] if match else "", ", ".join(facts))
+        return self._cluster
+
+
+_controllers: dict[tuple[Scheduler, Machine], _Controller] = {}
+
+
+def _controller(scheduler: Scheduler, machine: Machine) -> _Controller:
+    return _controllers.setdefault((scheduler, machine), _Controller(scheduler, machine))
 
 
 def cluster_of(scheduler: Scheduler, machine: Machine) -> Cluster:
     """Return the cluster whose scheduler a machine asks."""
-    key = (scheduler, machine)
-    if scheduler.cluster and not _clusters.get(key, Cluster()).name:
-        output = machine.run(scheduler.cluster, timeout=TIMEOUT).output
-        match = re.search(scheduler.cluster_pattern, output)
-        facts = re.findall(scheduler.controller_pattern, output) if scheduler.controller_pattern else []
-        _clusters[key] = Cluster(match[1] if match else "", ", ".join(facts))
-    return _clusters.get(key, Cluster())
+    return _controller(scheduler, machine).cluster()
 
 
 def _user() -> str:

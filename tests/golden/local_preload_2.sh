@@ -15,11 +15,14 @@ export WORLD_SIZE=2
 export LOCAL_WORLD_SIZE=2
 export GROUP_RANK=0
 export GROUP_WORLD_SIZE=1
+export ROLE_NAME=default
+export ROLE_WORLD_SIZE=2
 export TORCHELASTIC_RESTART_COUNT=0
+export TORCHELASTIC_MAX_RESTARTS=0
 export NCCL_DEBUG=WARN
 export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
 # ddpkit forks these from one interpreter that has imported torch; this script does not
-RANK=0 LOCAL_RANK=0 /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5' & pids="$pids $!"
-RANK=1 LOCAL_RANK=1 /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5' & pids="$pids $!"
+RANK=0 LOCAL_RANK=0 ROLE_RANK=0 /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5' & pids="$pids $!"
+RANK=1 LOCAL_RANK=1 ROLE_RANK=1 /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5' & pids="$pids $!"
 for pid in $pids; do wait "$pid" || code=$?; done
 exit "${code:-0}"

@@ -13,8 +13,11 @@ export WORLD_SIZE=1
 export LOCAL_WORLD_SIZE=1
 export GROUP_RANK=0
 export GROUP_WORLD_SIZE=1
+export ROLE_NAME=default
+export ROLE_WORLD_SIZE=1
 export TORCHELASTIC_RUN_ID=20260131-235959-train-3fa9
 export TORCHELASTIC_RESTART_COUNT=0
+export TORCHELASTIC_MAX_RESTARTS=0
 export NCCL_DEBUG=WARN
 export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
-RANK=0 LOCAL_RANK=0 /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5'
+RANK=0 LOCAL_RANK=0 ROLE_RANK=0 /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5'

@@ -13,13 +13,16 @@ export WORLD_SIZE=4
 export LOCAL_WORLD_SIZE=4
 export GROUP_RANK=0
 export GROUP_WORLD_SIZE=1
+export ROLE_NAME=default
+export ROLE_WORLD_SIZE=4
 export TORCHELASTIC_RUN_ID=20260131-235959-train-3fa9
 export TORCHELASTIC_RESTART_COUNT=0
+export TORCHELASTIC_MAX_RESTARTS=0
 export NCCL_DEBUG=WARN
 export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
-RANK=0 LOCAL_RANK=0 taskset -c 0-71 /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5' & pids="$pids $!"
-RANK=1 LOCAL_RANK=1 taskset -c 0-71 /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5' & pids="$pids $!"
-RANK=2 LOCAL_RANK=2 taskset -c 72-143 /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5' & pids="$pids $!"
-RANK=3 LOCAL_RANK=3 taskset -c 72-143 /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5' & pids="$pids $!"
+RANK=0 LOCAL_RANK=0 ROLE_RANK=0 taskset -c 0-71 /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5' & pids="$pids $!"
+RANK=1 LOCAL_RANK=1 ROLE_RANK=1 taskset -c 0-71 /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5' & pids="$pids $!"
+RANK=2 LOCAL_RANK=2 ROLE_RANK=2 taskset -c 72-143 /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5' & pids="$pids $!"
+RANK=3 LOCAL_RANK=3 ROLE_RANK=3 taskset -c 72-143 /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5' & pids="$pids $!"
 for pid in $pids; do wait "$pid" || code=$?; done
 exit "${code:-0}"

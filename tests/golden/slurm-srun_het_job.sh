@@ -55,7 +55,9 @@ for n in 4 2 2 3; do
 done
 export RANK="$SLURM_PROCID" WORLD_SIZE=11 LOCAL_RANK=$((SLURM_PROCID - first)) LOCAL_WORLD_SIZE="$n"
 export NODE_RANK="$node" GROUP_RANK="$node" GROUP_WORLD_SIZE=4
+export ROLE_NAME=default ROLE_RANK="$RANK" ROLE_WORLD_SIZE="$WORLD_SIZE"
 export TORCHELASTIC_RESTART_COUNT="$((${DDPKIT_ATTEMPT:-${SLURM_RESTART_COUNT:-0} + 1} - 1))"
+export TORCHELASTIC_MAX_RESTARTS="${TORCHELASTIC_MAX_RESTARTS:-0}"
 cores=$((${SLURM_CPUS_ON_NODE:-1} / n))
 [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
@@ -64,5 +66,5 @@ set -- "$0" -S -I "$program" step_task "$spec" "$@"
 exec "$@"'
 [ -z "$SLURM_RESTART_COUNT" ] || echo "ddpkit: attempt $SLURM_RESTART_COUNT"
 { date +%s.%N >> '/data/my project/logs/20260131-235959-train-3fa9/marks/job'; [ ! -f /proc/self/fd/1 ] || chmod go-w /proc/self/fd/1; } 2> /dev/null
-code=0; /opt/venv/bin/python -S -I '/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip' collect '/data/my project/logs/20260131-235959-train-3fa9/task.json' srun --het-group=0 --nodes=1 --ntasks=4 --ntasks-per-node=4 --cpus-per-task=6 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" /opt/venv/bin/python : --het-group=1 --nodes=2 --ntasks=4 --ntasks-per-node=2 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" /opt/venv/bin/python : --het-group=2 --nodes=1 --ntasks=3 --ntasks-per-node=3 --cpus-per-task=2 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" /opt/venv/bin/python || code=$?
+code=0; /opt/venv/bin/python -S -I '/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip' collect '/data/my project/logs/20260131-235959-train-3fa9/task.json' srun --het-group=0 --nodes=1 --ntasks=4 --ntasks-per-node=4 --cpus-per-task=6 --kill-on-bad-exit=1 --export=ALL --label bash -pc "$each" /opt/venv/bin/python : --het-group=1 --nodes=2 --ntasks=4 --ntasks-per-node=2 --kill-on-bad-exit=1 --export=ALL --label bash -pc "$each" /opt/venv/bin/python : --het-group=2 --nodes=1 --ntasks=3 --ntasks-per-node=3 --cpus-per-task=2 --kill-on-bad-exit=1 --export=ALL --label bash -pc "$each" /opt/venv/bin/python || code=$?
 exit "$code"

@@ -33,11 +33,13 @@ for n in 4 4 2; do
 done
 export RANK="$SLURM_PROCID" WORLD_SIZE=10 LOCAL_RANK=$((SLURM_PROCID - first)) LOCAL_WORLD_SIZE="$n"
 export NODE_RANK="$node" GROUP_RANK="$node" GROUP_WORLD_SIZE=3
+export ROLE_NAME=default ROLE_RANK="$RANK" ROLE_WORLD_SIZE="$WORLD_SIZE"
 export TORCHELASTIC_RESTART_COUNT="$((${DDPKIT_ATTEMPT:-${SLURM_RESTART_COUNT:-0} + 1} - 1))"
+export TORCHELASTIC_MAX_RESTARTS="${TORCHELASTIC_MAX_RESTARTS:-0}"
 cores=$((${SLURM_CPUS_ON_NODE:-1} / n))
 [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
 program="$1" spec="$2"; shift 2
 set -- "$0" -S -I "$program" step_task "$spec" "$@"
 exec "$@"'
-exec /opt/venv/bin/python -S -I '/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip' collect '/data/my project/logs/20260131-235959-train-3fa9/task.json' srun --jobid=123 --overlap --het-group=0 --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=6 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" /opt/venv/bin/python : --het-group=1 --nodes=1 --ntasks=2 --ntasks-per-node=2 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" /opt/venv/bin/python
+exec /opt/venv/bin/python -S -I '/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip' collect '/data/my project/logs/20260131-235959-train-3fa9/task.json' srun --jobid=123 --overlap --het-group=0 --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=6 --kill-on-bad-exit=1 --export=ALL --label bash -pc "$each" /opt/venv/bin/python : --het-group=1 --nodes=1 --ntasks=2 --ntasks-per-node=2 --kill-on-bad-exit=1 --export=ALL --label bash -pc "$each" /opt/venv/bin/python

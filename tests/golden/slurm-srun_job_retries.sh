@@ -25,7 +25,9 @@ each='set -- '"'"'/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip'"'
 n=0; IFS=,; for i in $SLURM_GTIDS; do n=$((n + 1)); done; unset IFS
 export RANK="$SLURM_PROCID" WORLD_SIZE="$SLURM_STEP_NUM_TASKS" LOCAL_RANK="$SLURM_LOCALID" LOCAL_WORLD_SIZE="$n"
 export NODE_RANK="$SLURM_NODEID" GROUP_RANK="$SLURM_NODEID" GROUP_WORLD_SIZE="$SLURM_STEP_NUM_NODES"
+export ROLE_NAME=default ROLE_RANK="$RANK" ROLE_WORLD_SIZE="$WORLD_SIZE"
 export TORCHELASTIC_RESTART_COUNT="$((${DDPKIT_ATTEMPT:-${SLURM_RESTART_COUNT:-0} + 1} - 1))"
+export TORCHELASTIC_MAX_RESTARTS="${TORCHELASTIC_MAX_RESTARTS:-0}"
 cores=$((${SLURM_CPUS_ON_NODE:-1} / n))
 [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
@@ -63,6 +65,6 @@ while True:
     [ -n "$MASTER_PORT" ] || { code=123; next_attempt; continue; }
     export MASTER_ADDR MASTER_PORT
     { date +%s.%N >> '/data/my project/logs/20260131-235959-train-3fa9/marks/job'; [ ! -f /proc/self/fd/1 ] || chmod go-w /proc/self/fd/1; } 2> /dev/null
-    code=0; /opt/venv/bin/python -S -I '/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip' collect '/data/my project/logs/20260131-235959-train-3fa9/task.json' srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --overlap "--nodelist=$nodes" --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" /opt/venv/bin/python || code=$?
+    code=0; /opt/venv/bin/python -S -I '/data/my project/logs/20260131-235959-train-3fa9/ddpkit.zip' collect '/data/my project/logs/20260131-235959-train-3fa9/task.json' srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --overlap "--nodelist=$nodes" --kill-on-bad-exit=1 --export=ALL --label bash -pc "$each" /opt/venv/bin/python || code=$?
     next_attempt
 done

@@ -15,12 +15,15 @@ export WORLD_SIZE=5
 export LOCAL_WORLD_SIZE=2
 export GROUP_RANK=0
 export GROUP_WORLD_SIZE=2
+export ROLE_NAME=default
+export ROLE_WORLD_SIZE=5
 export TORCHELASTIC_RUN_ID=20260131-235959-train-3fa9
 export TORCHELASTIC_RESTART_COUNT=0
+export TORCHELASTIC_MAX_RESTARTS=0
 export NCCL_DEBUG=WARN
 export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
-RANK=0 LOCAL_RANK=0 /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5' & pids="$pids $!"
-RANK=1 LOCAL_RANK=1 /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5' & pids="$pids $!"
+RANK=0 LOCAL_RANK=0 ROLE_RANK=0 /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5' & pids="$pids $!"
+RANK=1 LOCAL_RANK=1 ROLE_RANK=1 /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5' & pids="$pids $!"
 for pid in $pids; do wait "$pid" || code=$?; done
 exit "${code:-0}"
 END-20260131-235959-train-3fa9
@@ -38,14 +41,17 @@ export WORLD_SIZE=5
 export LOCAL_WORLD_SIZE=3
 export GROUP_RANK=1
 export GROUP_WORLD_SIZE=2
+export ROLE_NAME=default
+export ROLE_WORLD_SIZE=5
 export TORCHELASTIC_RUN_ID=20260131-235959-train-3fa9
 export TORCHELASTIC_RESTART_COUNT=0
+export TORCHELASTIC_MAX_RESTARTS=0
 export NCCL_DEBUG=INFO
 export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
 export NCCL_SOCKET_IFNAME=ib0
-RANK=2 LOCAL_RANK=0 /home/me/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5' & pids="$pids $!"
-RANK=3 LOCAL_RANK=1 /home/me/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5' & pids="$pids $!"
-RANK=4 LOCAL_RANK=2 /home/me/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5' & pids="$pids $!"
+RANK=2 LOCAL_RANK=0 ROLE_RANK=2 /home/me/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5' & pids="$pids $!"
+RANK=3 LOCAL_RANK=1 ROLE_RANK=3 /home/me/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5' & pids="$pids $!"
+RANK=4 LOCAL_RANK=2 ROLE_RANK=4 /home/me/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5' & pids="$pids $!"
 for pid in $pids; do wait "$pid" || code=$?; done
 exit "${code:-0}"
 END-20260131-235959-train-3fa9

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -295,3 +296,31 @@ def test_scontrol_answers_nothing(backend: str, launch: Callable[..., Launch], f
     assert command.end() == 123, command.tail
     assert "scontrol did not" in command.text
     assert not (folder / "ran").exists()
+
+
+# In a bash with a function of the user's, as `module` is at most sites, and names that no shell of POSIX knows.
+ODD = ["bash", "-c", 'f() { echo; }; export -f f; exec env name.with.dots=1 a-b=2 EMPTY= "$@"', "-"]
+# What a step of ddpkit has beside a step of the user's own, as the documents list them; and what its script gives.
+ADDED = "RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK GROUP_WORLD_SIZE MASTER_ADDR MASTER_PORT "
+ADDED += "ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS DDPKIT_RUN "
+ADDED += "OMP_NUM_THREADS PYTHONUNBUFFERED PYTHONFAULTHANDLER"
+OF_SCRIPT = {"SLURM_NTASKS_PER_NODE", "SLURM_DISTRIBUTION", "OLDPWD"}
+
+
+@pytest.mark.parametrize("preload", [[], ["--preload=json"]], ids=["ranks", "preload"])
+def test_a_rank_has_the_variables_of_a_step(
+    preload: list[str], launch: Callable[..., Launch], folder: Path, idle_lab: Lab
+) -> None:
+    """The names are those of `srun python` in a job script, and those that the documents list."""
+    (folder / "job.py").write_text("import json, os, sys\njson.dump(dict(os.environ), open(sys.argv[1], 'w'))\n")
+    (folder / "hand.sh").write_text(f"#!/bin/bash\nsrun {sys.executable} job.py hand\n")
+    command = launch(*SLURM, "-n", "1", *preload, "--", "job.py", "rank", before=ODD)
+    assert command.end() == 0, command.tail
+    environ = [f"{name}={value}" for name, value in {"NO_COLOR": "1", "PYTHONPATH": str(ROOT)}.items()]
+    words = [*ODD, "env", *environ, "sbatch", "-W", "-N1", "-n1", "-o", "hand.out", "hand.sh"]
+    assert idle_lab.run("login", *words, cwd=folder).returncode == 0, (folder / "hand.out").read_text()
+    hand, rank = (json.loads((folder / name).read_text()) for name in ("hand", "rank"))
+    lost = {name for name in hand if name not in rank and not name.startswith("PMI")}
+    assert lost <= {"_"}  # each shell sets it anew
+    assert {name for name in rank if name not in hand} - OF_SCRIPT == set(ADDED.split())
+    assert rank["BASH_FUNC_f%%"] == hand["BASH_FUNC_f%%"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -114,3 +115,85 @@ def test_nothing_at_all(ddpkit: DDPKIT, tmp_path: Path) -> None:
     """With DDPKIT_DUMP=0 the handler and its file are not there either."""
     (found,) = compare(sys.executable, ["--env", "DDPKIT_DUMP=0"], [], ddpkit, tmp_path)
     assert set(found) == {f"/environment/{name}" for name in OWN}
+
+
+TELLS = """
+import json, os, sys
+names = ("PYTHONPATH", "PWD", "DDPKIT_HOOK")
+told = {"environment": {name: os.environ.get(name) for name in names}, "path": sys.path}
+print("told", json.dumps(told), flush=True)
+"""
+
+
+def told(output: str) -> dict[str, Any]:
+    state: dict[str, Any] = json.loads(re.search(r"told (\{.*\})", output)[1])  # type: ignore[index]
+    return state
+
+
+@pytest.mark.new_python
+@pytest.mark.torch
+@pytest.mark.parametrize("starter", ["ranks", "torchrun"])
+@pytest.mark.thorough_for("torchrun")
+@pytest.mark.parametrize(
+    ("python_path", "flags"),
+    [(":lib", []), ("lib:", []), ("lib", ["-I"]), ("lib", ["-sEB"]), ("lib", ["-W", "error", "-S"])],
+    ids=["begin", "end", "I", "E", "S"],
+)
+def test_what_python_reads_of_the_environment(
+    python_path: str, flags: list[str], starter: str, ddpkit: DDPKIT, tmp_path: Path
+) -> None:
+    """Also an empty entry, which is the current directory; and a Python with options that ignore PYTHONPATH or site."""
+    (tmp_path / "tells.py").write_text(TELLS)
+    command = [sys.executable, *flags, "tells.py"]
+    env = {"PYTHONPATH": python_path, "PWD": str(tmp_path)}
+    bare = subprocess.run(command, cwd=tmp_path, env={**os.environ, **env}, capture_output=True, text=True, check=True)
+    done = ddpkit("launch", "-n", "1", "-o", f"starter={starter}", "--", *command, env=env)
+    assert told(done.stdout) == told(bare.stdout), done.stdout + done.stderr
+
+
+def test_the_directory_has_the_name_by_which_it_was_reached(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    """As a shell and torchrun leave it; a directory that PWD does not lead to has its own name."""
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "tells.py").write_text(TELLS)
+    link = tmp_path / "link"
+    link.symlink_to("project")
+    real = str(tmp_path / "project")
+    for pwd, expected in ((str(link), str(link)), (str(tmp_path), real), ("project", real)):
+        done = ddpkit("launch", "-n", "1", "--", "tells.py", cwd=link, env={"PWD": pwd})
+        assert told(done.stdout)["environment"]["PWD"] == expected, done.stdout + done.stderr
+
+
+# What torchrun tells its own processes, as docs/migrate/torchrun.md lists it: not of the place of a rank.
+OF_TORCHRUN = {"TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_ERROR_FILE", "TORCHELASTIC_SIGNALS_TO_HANDLE"}
+OF_TORCHRUN |= {"TORCH_NCCL_ASYNC_ERROR_HANDLING"}
+ALIKE = "RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE"
+ALIKE += " TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS"
+
+
+@pytest.mark.torch
+def test_a_rank_has_the_variables_of_torchrun(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    script = "import json, os, sys\njson.dump(dict(os.environ), open(sys.argv[1] + os.environ['RANK'], 'w'))\n"
+    (tmp_path / "job.py").write_text(script)
+    done = ddpkit("launch", "-n", "2", "--", "job.py", "rank")
+    assert done.returncode == 0, done.stderr
+    torchrun = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node=2",
+        "job.py",
+        "by_hand",
+    ]
+    subprocess.run(torchrun, cwd=tmp_path, check=True, capture_output=True)
+    for number in "01":
+        rank, other = (json.loads((tmp_path / f"{name}{number}").read_text()) for name in ("rank", "by_hand"))
+        assert {name for name in other if name.startswith("TORCH")} - rank.keys() == OF_TORCHRUN
+        assert {name: rank[name] for name in ALIKE.split()} == {name: other[name] for name in ALIKE.split()}
+
+
+def test_retries_are_the_most_restarts(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    script = "import os\nprint('most', os.environ['TORCHELASTIC_MAX_RESTARTS'], flush=True)\nos._exit(75)\n"
+    (tmp_path / "job.py").write_text(script)
+    done = ddpkit("launch", "-n", "1", "--retries", "1", "--", "job.py")
+    assert done.stdout.count("most 1") == 2, done.stdout + done.stderr

@@ -50,7 +50,7 @@ def controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Controller:
     programs = tmp_path / "bin"
     programs.mkdir()
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-    monkeypatch.setattr(job_status, "_clusters", {})
+    monkeypatch.setattr(job_status, "_controllers", {})
 
     def answers(output: str = "", *, error: str = "", cluster: str = "alpha", state: str = "/state") -> None:
         (tmp_path / "output").write_text(output)
@@ -171,7 +171,7 @@ def test_another_clusters_login_host_decides_nothing(controller: Controller, tmp
     run = run_of(OURS, tmp_path)
     assert status.get_status(run).state == "elsewhere"
     controller(shown(), cluster="alpha")
-    job_status._clusters.clear()
+    job_status._controllers.clear()
     assert status.get_status(run).state == "running"
 
 
@@ -204,3 +204,41 @@ def test_times_are_asked_for_in_one_zone(controller: Controller, tmp_path: Path)
     asked(OURS, tmp_path)
     assert (tmp_path / "zone").read_text() == "UTC standard\n"
     assert time.gmtime(job_status._seconds("1970-01-02T00:00:00"))[:3] == (1970, 1, 2)
+
+
+COUNTS = """#!/bin/sh
+echo "$*" >> {folder}/asked
+{does}
+"""
+SILENT = {
+    "busy": 'echo "slurm_load_jobs error: Socket timed out on send/recv operation" >&2; exit 1',
+    "hung": "exec sleep 600",
+}
+
+
+@pytest.mark.parametrize("does", SILENT)
+def test_a_scheduler_that_does_not_answer_is_asked_once_for_all_runs(
+    does: str, controller: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twelve jobs took `status` 198 s, in which it asked a controller that was too busy already thirteen times."""
+    controller()
+    (tmp_path / "bin" / "scontrol").write_text(COUNTS.format(folder=tmp_path, does=SILENT[does]))
+    monkeypatch.setattr(job_status, "TIMEOUT", 1.0)
+    runs = [replace(run_of(OURS, tmp_path), job_id=str(number)) for number in range(1, 13)]
+    found = status.get_statuses(runs)
+    assert {now.state for now in found} == {RunState.UNKNOWN}
+    assert all(f"job {number}: no valid answer" in now.words for number, now in enumerate(found, 1))
+    assert len((tmp_path / "asked").read_text().splitlines()) == 1
+
+
+def test_all_runs_share_one_question_for_the_cluster(controller: Controller, tmp_path: Path) -> None:
+    controller(shown())
+    scontrol = tmp_path / "bin" / "scontrol"
+    scontrol.rename(tmp_path / "answers")
+    scontrol.write_text(COUNTS.format(folder=tmp_path, does=f'exec {tmp_path}/answers "$@"'))
+    scontrol.chmod(0o755)
+    runs = [replace(run_of(OURS, tmp_path), job_id=str(number)) for number in range(1, 13)]
+    assert {now.state for now in status.get_statuses(runs)} == {RunState.RUNNING}
+    asked = (tmp_path / "asked").read_text().splitlines()
+    assert len(asked) == 13
+    assert asked.count("show config") == 1

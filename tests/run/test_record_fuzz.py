@@ -223,7 +223,7 @@ def test_any_content_of_a_file_is_data(
         folder.chmod(0o777)
     before = sorted(path.name for path in folder.iterdir())
     for words in chance.sample(COMMANDS, 5):
-        job_status._clusters.clear()
+        job_status._controllers.clear()
         argv = [word.format(folder) for word in words]
         with watched() as events:
             code = run_command(argv)

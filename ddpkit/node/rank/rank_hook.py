@@ -101,7 +101,8 @@ def leave_path(bundle: str) -> None:
     """Take the bundle from the path of this process, and of what it starts."""
     sys.path[:] = [entry for entry in sys.path if entry != bundle]
     _forget(bundle)
-    left = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry not in ("", bundle)]
+    # An empty entry is the current directory.
+    left = [entry for entry in os.environ.get("PYTHONPATH", bundle).split(os.pathsep) if entry != bundle]
     if left:
         os.environ["PYTHONPATH"] = os.pathsep.join(left)
     else:

@@ -19,7 +19,7 @@ import os
 import sys
 import time
 
-from ddpkit.node.child import connect_output, die_with_parent, end_as, execute, exit_status, prepend
+from ddpkit.node.child import connect_output, die_with_parent, end_as, execute, exit_status, loads_hook, prepend
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def main(*argv: str) -> None:
     folder = os.path.dirname(os.environ.pop("DDPKIT_TAP"))
     once = os.environ.pop("DDPKIT_TAP_ONCE", None) is not None
     hook = os.environ.pop("DDPKIT_HOOK", "")
-    if hook and os.path.basename(argv[0]).startswith("python"):  # see `rank_hook.py`
+    if hook and loads_hook(argv):  # see `rank_hook.py`
         os.environ["DDPKIT_HOOK"] = hook
         os.environ["PYTHONPATH"] = prepend(hook, os.environ)
     if os.environ.get("PET_LOG_DIR") == folder:

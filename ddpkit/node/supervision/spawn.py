@@ -16,7 +16,7 @@ import time
 from binascii import a2b_base64
 
 from ddpkit.node.bundle import program_of, read_texts, running_bundle, write_bundle
-from ddpkit.node.child import HELD, HELD_FORMAT, die_with_parent, execute, merged, prepend
+from ddpkit.node.child import HELD, HELD_FORMAT, die_with_parent, execute, loads_hook, merged, prepend
 from ddpkit.node.owned import create_file
 from ddpkit.node.process_tree import groups
 from ddpkit.node.supervision.event_loop import Children
@@ -114,7 +114,7 @@ class Spawner:
             raise OSError(errno.EINVAL, "the ranks must run in a container, and this process is outside of it")
         os.chdir(request["workdir"])
         why_no_hold = os.environ.pop(COLD, "")
-        base = merged({**os.environ, "PWD": request["workdir"]}, request["env"])
+        base = merged({**os.environ, "PWD": name_of_current_directory(request["workdir"])}, request["env"])
         if request.get("function"):
             base["DDPKIT_CALL"] = self._private.provide_function(request["function"])
         held = self._find_held(base, why_no_hold)
@@ -122,7 +122,7 @@ class Spawner:
             self._start_fork_server(base, on_launcher_exit)
             return
         for proc in request["procs"]:
-            env = self._add_hook(merged(base, proc["env"]), proc["rank"], proc["argv"][0])
+            env = self._add_hook(merged(base, proc["env"]), proc["rank"], proc["argv"])
             if proc["rank"] is None:
                 if "rank_wrapper" in self._programs:
                     self._make_wrapper_pipes(len(request["ranks"]))
@@ -180,7 +180,7 @@ class Spawner:
         self._make_wrapper_pipes(len(request["procs"]))
         bundle = self._private.provide_bundle()
         ranks = [{"rank": proc["rank"], "env": proc["env"], "cpus": proc["cpus"]} for proc in request["procs"]]
-        env = self._add_hook(dict(base), None, "")
+        env = self._add_hook(dict(base), None, [""])
         spec = {
             "folder": self.folder,
             "hook": bundle,
@@ -194,10 +194,11 @@ class Spawner:
 
     # ---- environment
 
-    def _add_hook(self, env: dict[str, str], rank: int | None, program: str) -> dict[str, str]:
+    def _add_hook(self, env: dict[str, str], rank: int | None, argv: list[str]) -> dict[str, str]:
         """Put the rank hook (`rank_hook.py`) on the path of a Python: of a rank, or of torchrun, which hands it on.
 
-        A launcher that is not named python gets the variable alone, for its wrappers; a rank that is no Python nothing.
+        A launcher that is not named python gets the variable alone, for its wrappers. A rank gets nothing that no hook
+        of it would take away.
         """
         if "rank_hook" not in self._programs or env.get("DDPKIT_DUMP") == "0":
             return env
@@ -207,7 +208,7 @@ class Spawner:
                 self._pipes.open_hooks(f"{self.folder}/marks")
         except OSError:
             return env  # a full disk: a run must not end because of it
-        if os.path.basename(program).startswith("python"):
+        if loads_hook(argv):
             env["PYTHONPATH"] = prepend(bundle, env)
         elif rank is not None:
             return env
@@ -264,6 +265,15 @@ class Spawner:
             os.set_blocking(read, False)
             self._output.add(read, number, rank)
         return pid
+
+
+def name_of_current_directory(workdir: str) -> str:
+    """Return the name by which the user got there, as PWD has it, or `workdir`."""
+    pwd = os.environ.get("PWD", "")
+    try:
+        return pwd if os.path.isabs(pwd) and os.path.samefile(pwd, ".") else workdir
+    except OSError:
+        return workdir
 
 
 def redirect_to_devnull(*fds: int) -> None:

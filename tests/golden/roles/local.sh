@@ -13,13 +13,16 @@ export WORLD_SIZE=1
 export LOCAL_WORLD_SIZE=1
 export GROUP_RANK=0
 export GROUP_WORLD_SIZE=1
+export ROLE_NAME=default
+export ROLE_WORLD_SIZE=1
 export TORCHELASTIC_RUN_ID=RUN.infer.0
 export TORCHELASTIC_RESTART_COUNT=0
+export TORCHELASTIC_MAX_RESTARTS=0
 export HF_TOKEN="${HF_TOKEN:?its value is not shown}"
 export DDPKIT_ROLE=infer
 export DDPKIT_REPLICA=0
 export DDPKIT_PORT=PORT
-RANK=0 LOCAL_RANK=0 python3 serve.py --port PORT --name 'it'"'"'s'
+RANK=0 LOCAL_RANK=0 ROLE_RANK=0 python3 serve.py --port PORT --name 'it'"'"'s'
 
 # ---- infer.1
 #!/bin/sh
@@ -36,13 +39,16 @@ export WORLD_SIZE=1
 export LOCAL_WORLD_SIZE=1
 export GROUP_RANK=0
 export GROUP_WORLD_SIZE=1
+export ROLE_NAME=default
+export ROLE_WORLD_SIZE=1
 export TORCHELASTIC_RUN_ID=RUN.infer.1
 export TORCHELASTIC_RESTART_COUNT=0
+export TORCHELASTIC_MAX_RESTARTS=0
 export HF_TOKEN="${HF_TOKEN:?its value is not shown}"
 export DDPKIT_ROLE=infer
 export DDPKIT_REPLICA=1
 export DDPKIT_PORT=PORT
-RANK=0 LOCAL_RANK=0 python3 serve.py --port PORT --name 'it'"'"'s'
+RANK=0 LOCAL_RANK=0 ROLE_RANK=0 python3 serve.py --port PORT --name 'it'"'"'s'
 
 # ---- train.0
 #!/bin/sh
@@ -59,16 +65,19 @@ export WORLD_SIZE=2
 export LOCAL_WORLD_SIZE=2
 export GROUP_RANK=0
 export GROUP_WORLD_SIZE=1
+export ROLE_NAME=default
+export ROLE_WORLD_SIZE=2
 export TORCHELASTIC_RUN_ID=RUN.train.0
 export TORCHELASTIC_RESTART_COUNT=0
+export TORCHELASTIC_MAX_RESTARTS=0
 export DDPKIT_ROLE=train
 export DDPKIT_REPLICA=0
 export DDPKIT_ROLE_INFER_HOSTS=HERE
 export DDPKIT_ROLE_INFER_ADDRESSES=HERE:PORT,HERE:PORT
 export DDPKIT_ROLE_INFER_URLS=http://HERE:PORT,http://HERE:PORT
 export DDPKIT_ROLE_EVAL_HOSTS=HERE
-RANK=0 LOCAL_RANK=0 python3 train.py --hosts HERE --set '{x: 1}' & pids="$pids $!"
-RANK=1 LOCAL_RANK=1 python3 train.py --hosts HERE --set '{x: 1}' & pids="$pids $!"
+RANK=0 LOCAL_RANK=0 ROLE_RANK=0 python3 train.py --hosts HERE --set '{x: 1}' & pids="$pids $!"
+RANK=1 LOCAL_RANK=1 ROLE_RANK=1 python3 train.py --hosts HERE --set '{x: 1}' & pids="$pids $!"
 for pid in $pids; do wait "$pid" || code=$?; done
 exit "${code:-0}"
 
@@ -87,9 +96,12 @@ export WORLD_SIZE=1
 export LOCAL_WORLD_SIZE=1
 export GROUP_RANK=0
 export GROUP_WORLD_SIZE=1
+export ROLE_NAME=default
+export ROLE_WORLD_SIZE=1
 export TORCHELASTIC_RUN_ID=RUN.eval.0
 export TORCHELASTIC_RESTART_COUNT=0
+export TORCHELASTIC_MAX_RESTARTS=0
 export DDPKIT_ROLE=eval
 export DDPKIT_REPLICA=0
 export CUDA_VISIBLE_DEVICES=''
-RANK=0 LOCAL_RANK=0 python3 eval.py
+RANK=0 LOCAL_RANK=0 ROLE_RANK=0 python3 eval.py

@@ -48,7 +48,7 @@ SLURM_HOSTFILE=$(mktemp /data/logs/RUN/roles/RUN.infer.0/hosts.XXXXXX) || fail "
 export SLURM_HOSTFILE
 set -- 1
 for node in $nodes; do echo "$node*$1"; shift; done > "$SLURM_HOSTFILE"
-exec python3 -S -I /data/logs/RUN/roles/RUN.infer.0/ddpkit.zip collect /data/logs/RUN/roles/RUN.infer.0/task.json srun --jobid=JOB --overlap --ntasks=1 --distribution=arbitrary --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" python3
+exec python3 -S -I /data/logs/RUN/roles/RUN.infer.0/ddpkit.zip collect /data/logs/RUN/roles/RUN.infer.0/task.json srun --jobid=JOB --overlap --ntasks=1 --distribution=arbitrary --kill-on-bad-exit=1 --export=ALL --label bash -pc "$each" python3
 
 # ---- infer.1
 #!/bin/sh
@@ -99,7 +99,7 @@ SLURM_HOSTFILE=$(mktemp /data/logs/RUN/roles/RUN.infer.1/hosts.XXXXXX) || fail "
 export SLURM_HOSTFILE
 set -- 1
 for node in $nodes; do echo "$node*$1"; shift; done > "$SLURM_HOSTFILE"
-exec python3 -S -I /data/logs/RUN/roles/RUN.infer.1/ddpkit.zip collect /data/logs/RUN/roles/RUN.infer.1/task.json srun --jobid=JOB --overlap --ntasks=1 --distribution=arbitrary --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" python3
+exec python3 -S -I /data/logs/RUN/roles/RUN.infer.1/ddpkit.zip collect /data/logs/RUN/roles/RUN.infer.1/task.json srun --jobid=JOB --overlap --ntasks=1 --distribution=arbitrary --kill-on-bad-exit=1 --export=ALL --label bash -pc "$each" python3
 
 # ---- train.0
 #!/bin/sh
@@ -151,7 +151,7 @@ SLURM_HOSTFILE=$(mktemp /data/logs/RUN/roles/RUN.train.0/hosts.XXXXXX) || fail "
 export SLURM_HOSTFILE
 set -- 1
 for node in $nodes; do echo "$node*$1"; shift; done > "$SLURM_HOSTFILE"
-exec python3 -S -I /data/logs/RUN/roles/RUN.train.0/ddpkit.zip collect /data/logs/RUN/roles/RUN.train.0/task.json srun --jobid=JOB --overlap --ntasks=1 --distribution=arbitrary --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" python3
+exec python3 -S -I /data/logs/RUN/roles/RUN.train.0/ddpkit.zip collect /data/logs/RUN/roles/RUN.train.0/task.json srun --jobid=JOB --overlap --ntasks=1 --distribution=arbitrary --kill-on-bad-exit=1 --export=ALL --label bash -pc "$each" python3
 
 # ---- eval.0
 #!/bin/sh
@@ -202,4 +202,4 @@ SLURM_HOSTFILE=$(mktemp /data/logs/RUN/roles/RUN.eval.0/hosts.XXXXXX) || fail "t
 export SLURM_HOSTFILE
 set -- 1
 for node in $nodes; do echo "$node*$1"; shift; done > "$SLURM_HOSTFILE"
-exec python3 -S -I /data/logs/RUN/roles/RUN.eval.0/ddpkit.zip collect /data/logs/RUN/roles/RUN.eval.0/task.json srun --jobid=JOB --overlap --ntasks=1 --distribution=arbitrary --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" python3
+exec python3 -S -I /data/logs/RUN/roles/RUN.eval.0/ddpkit.zip collect /data/logs/RUN/roles/RUN.eval.0/task.json srun --jobid=JOB --overlap --ntasks=1 --distribution=arbitrary --kill-on-bad-exit=1 --export=ALL --label bash -pc "$each" python3

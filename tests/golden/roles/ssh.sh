@@ -14,12 +14,15 @@ export WORLD_SIZE=1
 export LOCAL_WORLD_SIZE=1
 export GROUP_RANK=0
 export GROUP_WORLD_SIZE=1
+export ROLE_NAME=default
+export ROLE_WORLD_SIZE=1
 export TORCHELASTIC_RUN_ID=RUN.infer.0
 export TORCHELASTIC_RESTART_COUNT=0
+export TORCHELASTIC_MAX_RESTARTS=0
 export HF_TOKEN="${HF_TOKEN:?its value is not shown}"
 export DDPKIT_ROLE=infer
 export DDPKIT_REPLICA=0
-RANK=0 LOCAL_RANK=0 python3 serve.py --port '{port}' --name 'it'"'"'s'
+RANK=0 LOCAL_RANK=0 ROLE_RANK=0 python3 serve.py --port '{port}' --name 'it'"'"'s'
 END-RUN.infer.0
 steps="$steps $!"
 for step in $steps; do wait "$step" || failed=$?; done
@@ -41,12 +44,15 @@ export WORLD_SIZE=1
 export LOCAL_WORLD_SIZE=1
 export GROUP_RANK=0
 export GROUP_WORLD_SIZE=1
+export ROLE_NAME=default
+export ROLE_WORLD_SIZE=1
 export TORCHELASTIC_RUN_ID=RUN.infer.1
 export TORCHELASTIC_RESTART_COUNT=0
+export TORCHELASTIC_MAX_RESTARTS=0
 export HF_TOKEN="${HF_TOKEN:?its value is not shown}"
 export DDPKIT_ROLE=infer
 export DDPKIT_REPLICA=1
-RANK=0 LOCAL_RANK=0 python3 serve.py --port '{port}' --name 'it'"'"'s'
+RANK=0 LOCAL_RANK=0 ROLE_RANK=0 python3 serve.py --port '{port}' --name 'it'"'"'s'
 END-RUN.infer.1
 steps="$steps $!"
 for step in $steps; do wait "$step" || failed=$?; done
@@ -68,14 +74,17 @@ export WORLD_SIZE=2
 export LOCAL_WORLD_SIZE=2
 export GROUP_RANK=0
 export GROUP_WORLD_SIZE=1
+export ROLE_NAME=default
+export ROLE_WORLD_SIZE=2
 export TORCHELASTIC_RUN_ID=RUN.train.0
 export TORCHELASTIC_RESTART_COUNT=0
+export TORCHELASTIC_MAX_RESTARTS=0
 export DDPKIT_ROLE=train
 export DDPKIT_REPLICA=0
 export DDPKIT_ROLE_INFER_HOSTS=node1,node2
 export DDPKIT_ROLE_EVAL_HOSTS=node3
-RANK=0 LOCAL_RANK=0 python3 train.py --hosts node1,node2 --set '{x: 1}' & pids="$pids $!"
-RANK=1 LOCAL_RANK=1 python3 train.py --hosts node1,node2 --set '{x: 1}' & pids="$pids $!"
+RANK=0 LOCAL_RANK=0 ROLE_RANK=0 python3 train.py --hosts node1,node2 --set '{x: 1}' & pids="$pids $!"
+RANK=1 LOCAL_RANK=1 ROLE_RANK=1 python3 train.py --hosts node1,node2 --set '{x: 1}' & pids="$pids $!"
 for pid in $pids; do wait "$pid" || code=$?; done
 exit "${code:-0}"
 END-RUN.train.0
@@ -99,12 +108,15 @@ export WORLD_SIZE=1
 export LOCAL_WORLD_SIZE=1
 export GROUP_RANK=0
 export GROUP_WORLD_SIZE=1
+export ROLE_NAME=default
+export ROLE_WORLD_SIZE=1
 export TORCHELASTIC_RUN_ID=RUN.eval.0
 export TORCHELASTIC_RESTART_COUNT=0
+export TORCHELASTIC_MAX_RESTARTS=0
 export DDPKIT_ROLE=eval
 export DDPKIT_REPLICA=0
 export CUDA_VISIBLE_DEVICES=''
-RANK=0 LOCAL_RANK=0 python3 eval.py
+RANK=0 LOCAL_RANK=0 ROLE_RANK=0 python3 eval.py
 END-RUN.eval.0
 steps="$steps $!"
 for step in $steps; do wait "$step" || failed=$?; done
