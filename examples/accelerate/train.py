@@ -50,7 +50,7 @@ def load(accelerator, out):
 
 def should_stop(accelerator):
     """Whether any rank got a signal. All ranks learn it at the same step, so that they save together."""
-    return accelerator.reduce(torch.tensor(len(asked), device=accelerator.device)) > 0
+    return accelerator.reduce(torch.tensor(len(asked), device=accelerator.device), "sum") > 0
 
 
 def train(accelerator, seed=0, epochs=EPOCHS, out=None, pause=0.0):

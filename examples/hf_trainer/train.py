@@ -13,7 +13,6 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainerCallback, TrainingArguments
-from transformers.trainer_utils import get_last_checkpoint
 
 EPOCHS, BATCH, RATE = 3, 8, 1e-3
 AGAIN = 75  # exit code of a run that has saved, and is to be started again
@@ -48,6 +47,12 @@ def make_model(seed=0):
         attention_probs_dropout_prob=0.0,
     )
     return BertForSequenceClassification(config)
+
+
+def newest(out):
+    """Return the newest whole checkpoint. `get_last_checkpoint` also takes one that a killed run left half written."""
+    whole = out.glob("checkpoint-*/trainer_state.json")  # the last file that is written
+    return max((file.parent for file in whole), key=lambda folder: int(folder.name[len("checkpoint-") :]), default=None)
 
 
 class StopTogether(TrainerCallback):
@@ -86,7 +91,7 @@ def train(out=Path("out"), seed=0, epochs=EPOCHS, pause=0.0, **options):
     trainer = Trainer(
         model=make_model(seed), args=arguments, train_dataset=Sentences(), callbacks=[StopTogether(pause)]
     )
-    trainer.train(resume_from_checkpoint=get_last_checkpoint(out) if out.exists() else None)
+    trainer.train(resume_from_checkpoint=newest(out))
     return trainer
 
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 
 import drills
 import pytest
-from conftest import DDPKIT
 from test_interop import CELLS, PYTHON, ROOT, USERS
 
 pytestmark = pytest.mark.interop
@@ -24,11 +24,12 @@ def version(distribution: str) -> str:
 
 
 @pytest.mark.parametrize("name", drills.EXAMPLES)
-def test_an_example_survives_what_the_guide_says(name: str, ddpkit: DDPKIT, tmp_path: Path) -> None:
+def test_an_example_survives_what_the_guide_says(name: str, clean_environ: dict[str, str], tmp_path: Path) -> None:
     library, arguments = drills.EXAMPLES[name]
     place = ("--python", str(PYTHON), "--env", f"TORCH_EXTENSIONS_DIR={USERS['TORCH_EXTENSIONS_DIR']}")
     script = (str(ROOT / "examples" / name / "train.py"), *arguments.split())
-    done = ddpkit("drill", *drills.OPTIONS, *place, "--json", "--", *script, cwd=tmp_path)
+    argv = [sys.executable, "-m", "ddpkit", "drill", *drills.OPTIONS, *place, "--json", "--", *script]
+    done = subprocess.run(argv, env=clean_environ, cwd=tmp_path, capture_output=True, text=True, check=False)
     rows = {row["row"]: row for row in json.loads(done.stdout)["rows"]}
     states = {name: rows[name]["state"] for name in drills.ROWS}
     folder = CELLS / "drills"

@@ -418,14 +418,18 @@ class Running:
         return rows.judge_stop(trial, self._ranks - 1)
 
     def _save_kill_row(self, folder: Path) -> Judged:
-        trial = self._run_with_fault(Row.SAVE_KILL, folder, [0], "save-kill", str(folder))
+        trial = self._run_with_fault(Row.SAVE_KILL, folder, [0], "save-kill", f"{self._half}:{folder}")
         name = trial.seen.rpartition(" ")[0]
         size = max((save.size for save in self._clean.saves if save.name == name), default=0)
         return rows.judge_save_kill(self._pace, trial, self._resume(Row.SAVE_KILL, folder), size)
 
+    @property
+    def _half(self) -> int:
+        """Bytes of the largest file of a checkpoint, halved: a save that stops there is not whole."""
+        return max(1, max(save.size for save in self._clean.saves) // 2)
+
     def _disk_row(self, folder: Path) -> Judged:
-        half = max(1, max(save.size for save in self._clean.saves) // 2)
-        trial = self._run_with_fault(Row.DISK, folder, range(min(self._ranks, MOST_RANKS)), "disk", str(half))
+        trial = self._run_with_fault(Row.DISK, folder, range(min(self._ranks, MOST_RANKS)), "disk", str(self._half))
         return rows.judge_disk(self._pace, trial, self._resume(Row.DISK, folder))
 
     def _slow_row(self, folder: Path) -> Judged:
