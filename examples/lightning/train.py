@@ -62,14 +62,14 @@ class StopTogether(lightning.Callback):
 
     def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
         if trainer.strategy.reduce_boolean_decision(bool(asked), all=False):
-            trainer.should_stop = True
             if self.out:
                 trainer.save_checkpoint(self.out / "last.ckpt")
+            sys.exit(AGAIN)  # `should_stop` would save once more, as if the epoch were over
 
 
 def train(devices, num_nodes, strategy="ddp", seed=0, epochs=EPOCHS, out=None, pause=0.0, callbacks=()):
     """Return the module after training."""
-    saving = [ModelCheckpoint(out, save_last=True, save_top_k=0)] if out else []
+    saving = [ModelCheckpoint(out, save_last=True, enable_version_counter=False)] if out else []
     trainer = lightning.Trainer(
         accelerator="auto",
         devices=devices,
@@ -82,8 +82,7 @@ def train(devices, num_nodes, strategy="ddp", seed=0, epochs=EPOCHS, out=None, p
         enable_progress_bar=False,
     )
     module = Module(seed, pause)
-    last = out / "last.ckpt" if out and (out / "last.ckpt").exists() else None
-    trainer.fit(module, DataLoader(make_data(), batch_size=BATCH), ckpt_path=last)
+    trainer.fit(module, DataLoader(make_data(), batch_size=BATCH), ckpt_path="last" if out else None)
     return module
 
 
@@ -96,8 +95,7 @@ def main():
     module = train(devices, ranks // devices, **vars(parser.parse_args()))
     if module.global_rank == 0 and module.losses:
         print(f"{module.trainer.world_size} ranks: loss {module.losses[0]:.3f} -> {module.losses[-1]:.3f}")
-    return AGAIN if asked else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
