@@ -302,7 +302,9 @@ def judge_disk(pace: Pace, trial: Trial, after: Trial) -> Judged:
         return not_tried(TOO_SHORT)
     if trial.code == 0:
         return failed("a save failed, and the run ended with exit code 0")
-    told = next((line.text for line in reversed(trial.lines) if _TOLD.search(line.text)), "")
+    # Other ranks tell of the connection that they lost.
+    own = [line.text for line in trial.lines if trial.failed_rank in (None, line.rank)]
+    told = next((text for text in reversed(own) if _TOLD.search(text)), "")
     if not told:
         return failed(f"a save failed, and no line says so: {_why(trial)}")
     back = resumed(pace, trial, after, trial.last(pace.key))
