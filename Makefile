@@ -60,12 +60,14 @@ test-slurm: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/pytest $(PARALLEL) --durations=25 -m "not thorough" -k "slurm or sbatch or srun or job or test_lab" tests/lab
 
 # Scripts of other libraries (Accelerate, Lightning, transformers, DeepSpeed, torch's own) under every backend, in the lab.
-# They have a Python of their own; what is seen goes into tests/interop/table.json, and with `make golden` into the guide.
-# Half an hour on two busy processors, nearly all of it imports: a rank takes 3 to 7 s of a processor before it trains.
+# They have a Python of their own; what is seen goes into tests/interop/*.json, and with `make golden` into the guide.
+# An hour on two busy processors, nearly all of it imports: a rank takes 3 to 7 s of a processor before it trains.
 test-interop: $(VENV)/.dev $(INTEROP)/.ready
 	$(BIN)/python tests/lab/cluster.py install
 	rm -rf $(INTEROP)/cells
-	$(BIN)/pytest -n 2 -m interop --durations=25 tests/test_example_scripts.py tests/interop; code=$$?; $(BIN)/python tests/interop/table.py $(INTEROP)/cells; exit $$code
+	$(BIN)/pytest -n 2 -m interop --durations=25 tests/test_example_scripts.py tests/interop; code=$$?; \
+		$(BIN)/python tests/interop/table.py $(INTEROP)/cells; $(BIN)/python tests/interop/drills.py $(INTEROP)/cells/drills; \
+		exit $$code
 
 # CUDA builds of torch over a stand-in driver, without a GPU: CUDA that does not start is reported as that, everywhere;
 # where it starts, each rank has its own GPU, and NCCL's reason is reported with its cause.

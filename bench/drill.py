@@ -22,6 +22,7 @@ SCRIPTS = Path(__file__).parents[1] / "tests/drill/scripts"
 PLANTED = {
     "no_handler": ("usr1", "term"),
     "epoch_end": ("usr1", "term"),
+    "at_end": ("usr1", "term"),
     "no_rename": ("save-kill",),
     "every_rank": ("clean",),
     "repeats": ("resume",),

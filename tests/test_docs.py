@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import drills
 import generated_pages
 import pytest
 import table
@@ -204,12 +205,22 @@ def test_files_named_for_contributors_exist() -> None:
         assert any(place.exists() for place in places), name
 
 
-def test_the_table_of_libraries_is_in_step_with_the_runs() -> None:
-    path = ROOT / "docs/frameworks/index.md"
+def in_step(path: Path, name: str, rows: str) -> None:
+    """The table below a marker of a document is this one; `make golden` writes it."""
     text = path.read_text()
-    wanted = re.sub(r"<!-- interop -->\n(\|.*\n)*", lambda _: "<!-- interop -->\n" + table.render(table.read()), text)
+    wanted = re.sub(rf"<!-- {name} -->\n(\|.*\n)*", lambda _: f"<!-- {name} -->\n{rows}", text)
     if os.environ.get("DDPKIT_WRITE_GOLDEN"):
         path.write_text(wanted)
         return
-    assert set(table.read()) == set(table.LIBRARIES)
     assert text == wanted, "make golden brings it up to date"
+    assert rows in text
+
+
+def test_the_table_of_libraries_is_in_step_with_the_runs() -> None:
+    in_step(ROOT / "docs/frameworks/index.md", "interop", table.render(table.read()))
+    assert set(table.read()) == set(table.LIBRARIES)
+
+
+def test_the_table_of_drills_is_in_step_with_the_drills() -> None:
+    in_step(ROOT / "docs/how-to/drill.md", "drills", drills.render(drills.read()))
+    assert set(drills.read()) == set(drills.EXAMPLES)

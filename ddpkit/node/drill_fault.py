@@ -4,7 +4,8 @@
     slow         from then on the rank stands still for this share of the time, until the input ends
     node         all of the run on this node is killed, as by the loss of the node
     disk         from then on no file of the rank can grow beyond so many bytes, as on a full disk
-    save-kill    from then on the rank runs in short slices; it is killed at the first change in its checkpoints
+    save-kill    from then on the rank runs in short slices; it is killed at the first change in its checkpoints, and
+                 cannot write more than so many bytes of a file: a save may be shorter than a slice
 
 It prints `armed` when it is ready, and `done` with what it saw. A rank that has ended gets nothing: no `done` either.
 """
@@ -29,7 +30,7 @@ BEAT = 1.0  # seconds in which a slow rank stands still once: longer than what a
 def main(pid: str, fault: str, value: str) -> None:
     """Wait for a line, and inject the fault.
 
-    `value`: bytes of `disk`, a directory of `save-kill`, the share of the time of `slow`.
+    `value`: bytes of `disk`, BYTES:DIRECTORY of `save-kill`, the share of the time of `slow`.
     """
     rank = Rank(int(pid))
     for number in (signal.SIGHUP, signal.SIGTERM):  # whoever asked is gone: no rank stays stopped
@@ -50,9 +51,10 @@ def inject(rank: Rank, fault: str, value: str) -> str | None:
     """Inject a fault. Returns what was seen; None: it was not injected."""
     done = False
     if fault == "save-kill":
-        return kill_in_save(rank, value)
+        size, _, folder = value.partition(":")
+        return kill_in_save(rank, int(size), folder)
     if fault == "disk":
-        done = rank.limit_files(int(value))
+        done = rank.limit_files(int(value)) is not None
     elif fault == "slow":
         done = rank.send(0)
     elif fault == "node":
@@ -79,18 +81,21 @@ class Rank:
             return False
         return True
 
-    def limit_files(self, size: int) -> bool:
-        """Let none of its files grow beyond so many bytes. False: the rank has ended, or this system cannot."""
+    def limit_files(self, size: int) -> int | None:
+        """Let none of its files grow beyond so many bytes. Returns the limit before.
+
+        None: the rank has ended, or this system cannot.
+        """
         if sys.platform != "linux":
-            return False
+            return None
         try:
             if not self._lives():
-                return False
-            _, hard = resource.prlimit(self.pid, resource.RLIMIT_FSIZE)
+                return None
+            before, hard = resource.prlimit(self.pid, resource.RLIMIT_FSIZE)
             resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (size, hard))
         except (OSError, ValueError):
-            return False
-        return True
+            return None
+        return before
 
     def lose_node(self) -> bool:
         """Kill the supervisor of the rank, its guard, and all below them. False: the rank has no supervisor here."""
@@ -173,12 +178,14 @@ def slow_down(rank: Rank, share: float) -> None:
         rank.send(signal.SIGCONT)
 
 
-def kill_in_save(rank: Rank, folder: str) -> str | None:
+def kill_in_save(rank: Rank, size: int, folder: str) -> str | None:
     """Kill a rank when a file below a directory is written. Returns the name and the size of that file.
 
-    None: the rank, or whoever asked, ended before. A file that goes is no save: old checkpoints go before one.
+    size: bytes from which on a write fails. None: the rank, or whoever asked, ended before. A file that goes is no
+    save: old checkpoints go before one.
     """
     before = look(folder)
+    limit = rank.limit_files(size)
     try:
         while rank.send(signal.SIGSTOP):
             now = look(folder)
@@ -191,6 +198,8 @@ def kill_in_save(rank: Rank, folder: str) -> str | None:
             if select.select([0], [], [], SLICE)[0]:
                 break
     finally:
+        if limit is not None:
+            rank.limit_files(limit)
         rank.send(signal.SIGCONT)
     return None
 

@@ -1,4 +1,15 @@
-"""Train with DeepSpeed ZeRO stage 2. Start it with ddpkit, not with `deepspeed`."""
+"""Train with DeepSpeed ZeRO stage 2. Start it with ddpkit, not with `deepspeed`.
+
+With `--out DIR` it saves after each epoch, and when it is asked to stop. The same command then goes on from there.
+"""
+
+import argparse
+import os
+import signal
+import sys
+import time
+from itertools import islice
+from pathlib import Path
 
 import deepspeed
 import torch
@@ -6,6 +17,7 @@ from torch import nn
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 EPOCHS, BATCH, RATE = 3, 8, 0.05
+AGAIN = 75  # exit code of a run that has saved, and is to be started again
 CONFIG = {
     "train_micro_batch_size_per_gpu": BATCH,
     "zero_optimization": {"stage": 2},
@@ -14,6 +26,7 @@ CONFIG = {
     "zero_allow_untested_optimizer": True,
     "zero_force_ds_cpu_optimizer": False,
 }
+asked = []  # signals that this rank got
 
 
 def make_data():
@@ -26,7 +39,14 @@ def make_model(seed=0):
     return nn.Sequential(nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 1))
 
 
-def train(seed=0):
+def should_stop(device):
+    """Whether any rank got a signal. All ranks learn it at the same step, so that they save together."""
+    signals = torch.tensor(len(asked), device=device)
+    deepspeed.comm.all_reduce(signals)
+    return signals > 0
+
+
+def train(seed=0, epochs=EPOCHS, out=None, pause=0.0):
     """Return DeepSpeed's engine and the loss of every step."""
     deepspeed.init_distributed()  # reads the environment of the launch
     model = make_model(seed)
@@ -34,23 +54,44 @@ def train(seed=0):
     engine, _, _, _ = deepspeed.initialize(model=model, optimizer=optimizer, config=CONFIG)
     data = make_data()
     sampler = DistributedSampler(data)
+    loader = DataLoader(data, batch_size=BATCH, sampler=sampler)
     losses = []
-    for epoch in range(EPOCHS):
+    if out:
+        engine.load_checkpoint(str(out))  # that of the file `latest`; without it, a warning
+    for epoch in range(engine.global_steps // len(loader), epochs):
         sampler.set_epoch(epoch)
-        for inputs, targets in DataLoader(data, batch_size=BATCH, sampler=sampler):
+        for inputs, targets in islice(loader, engine.global_steps % len(loader), None):
+            time.sleep(pause)
             loss = nn.functional.mse_loss(engine(inputs.to(engine.device)), targets.to(engine.device))
             engine.backward(loss)
             engine.step()
             losses.append(loss.item())
+            if engine.global_rank == 0:
+                print(f"step {engine.global_steps} loss {losses[-1]:.4f}", flush=True)
+            stop = should_stop(engine.device)
+            if out and (stop or engine.global_steps % len(loader) == 0):
+                engine.save_checkpoint(str(out))  # in a directory of its own; `latest` then names it
+            if stop:
+                return engine, losses
     return engine, losses
 
 
 def main():
-    engine, losses = train()
-    if engine.global_rank == 0:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--epochs", type=int, default=EPOCHS)
+    parser.add_argument("--out", type=Path, default=os.environ.get("CKPT_DIR"), help="directory of checkpoints")
+    parser.add_argument("--pause", type=float, default=0.0, help="seconds that each step takes longer")
+    options = parser.parse_args()
+    if options.out:
+        options.out.mkdir(parents=True, exist_ok=True)
+    for number in (signal.SIGTERM, signal.SIGUSR1):
+        signal.signal(number, lambda number, _: asked.append(number))
+    engine, losses = train(**vars(options))
+    if engine.global_rank == 0 and losses:
         print(f"{engine.world_size} ranks: loss {losses[0]:.3f} -> {losses[-1]:.3f}")
     deepspeed.comm.destroy_process_group()
+    return AGAIN if asked else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

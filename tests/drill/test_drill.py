@@ -23,7 +23,13 @@ def scripts(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("script", "row"),
-    [("every_rank.py", "clean"), ("last_barrier.py", "clean"), ("exit_zero.py", "exit"), ("no_handler.py", "term")],
+    [
+        ("every_rank.py", "clean"),
+        ("last_barrier.py", "clean"),
+        ("exit_zero.py", "exit"),
+        ("no_handler.py", "term"),
+        ("at_end.py", "term"),
+    ],
 )
 def test_a_planted_fault_is_found(script: str, row: str, ddpkit: DDPKIT, scripts: Path) -> None:
     done = ddpkit("drill", *OPTIONS, "--faults", row, "--json", "--", script, cwd=scripts)

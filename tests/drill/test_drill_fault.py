@@ -23,7 +23,9 @@ os.chdir(sys.argv[1])
 sys.stdin.readline()
 os.unlink("old.pt")
 time.sleep(0.2)
-open("new.pt", "w").write("whole")
+with open("draft", "w") as file:
+    file.write("whole")
+os.rename("draft", "new.pt")
 time.sleep(60)
 """
 
@@ -54,16 +56,29 @@ def say(process: subprocess.Popen[str]) -> None:
 
 
 def test_a_checkpoint_that_goes_is_no_save(rank: subprocess.Popen[str], tmp_path: Path) -> None:
-    with inject(rank.pid, "save-kill", str(tmp_path)) as injector:
+    with inject(rank.pid, "save-kill", f"1000:{tmp_path}") as injector:
         say(injector)
         say(rank)
         assert injector.stdout is not None
-        assert injector.stdout.readline().startswith("done new.pt ")
+        assert injector.stdout.readline().startswith(("done draft ", "done new.pt "))
     assert rank.wait(10) == -signal.SIGKILL
 
 
+def test_a_save_that_is_shorter_than_a_look_is_killed_before_its_end(
+    rank: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    with inject(rank.pid, "save-kill", f"2:{tmp_path}") as injector:
+        say(injector)
+        say(rank)
+        assert injector.stdout is not None
+        assert injector.stdout.readline() in ("done draft 0\n", "done draft 2\n")
+    assert rank.wait(10) != 0  # killed, or by the write that failed
+    assert not (tmp_path / "new.pt").exists()
+
+
 def test_a_rank_goes_on_when_the_drill_ends(rank: subprocess.Popen[str], tmp_path: Path) -> None:
-    with inject(rank.pid, "save-kill", str(tmp_path)) as injector:
+    limits = resource.prlimit(rank.pid, resource.RLIMIT_FSIZE)
+    with inject(rank.pid, "save-kill", f"1:{tmp_path}") as injector:
         say(injector)
         time.sleep(0.2)  # slices of the rank; with fewer of them it passes as well
         out, _ = injector.communicate(timeout=10)
@@ -71,6 +86,7 @@ def test_a_rank_goes_on_when_the_drill_ends(rank: subprocess.Popen[str], tmp_pat
     process = read_process(rank.pid)
     assert process is not None
     assert process.state != "T"
+    assert resource.prlimit(rank.pid, resource.RLIMIT_FSIZE) == limits
 
 
 @pytest.mark.parametrize("fault", ["disk", "kill", "stop", "another"])

@@ -9,7 +9,7 @@ from ddpkit.monitor.drill.pace import Count, Line, differs, find_key, learn, mom
 
 def lines(form: str, start: int = 0, count: int = 8) -> list[Line]:
     return [
-        Line(float(n), 0, form.format(n=n, epoch=n // 4, batch=n % 4, loss=1 / (n + 1)))
+        Line(float(n), 0, form.format(n=n, epoch=n // 4, batch=n % 4, share=n / 4, loss=1 / (n + 1)))
         for n in range(start, start + count)
     ]
 
@@ -22,10 +22,18 @@ def lines(form: str, start: int = 0, count: int = 8) -> list[Line]:
         ("Epoch {epoch}: batch {batch}/4, loss={loss:.5f}", (1, 3)),
         ('{{"step": {n}, "loss": {loss:.5f}}}', (7,)),
         ("12:00:0{n} iter {n} seen 5", (7,)),
+        ("{{'loss': '{loss:.4f}', 'epoch': '{share:g}'}}", (1.75,)),
     ],
 )
-def test_progress_is_found(form: str, last: tuple[int, ...]) -> None:
+def test_progress_is_found(form: str, last: tuple[float, ...]) -> None:
     assert learn(lines(form), 0.0).order[-1] == last
+
+
+def test_the_trainer_of_transformers_tells_the_part_of_its_epochs() -> None:
+    pace = learn(lines("{{'loss': '{loss:.4f}', 'epoch': '{share:g}'}}"), 0.0)
+    assert [pace.words(each) for each in pace.order[4:6]] == ["epoch 1", "epoch 1.25"]
+    assert learn(lines("step {n} took {share:g} s"), 0.0).words((1234567,)) == "step 1234567"
+    assert find_key(lines("took {share:g} s")) is None
 
 
 def test_a_named_step_comes_before_another_number_that_grows() -> None:

@@ -19,7 +19,7 @@ _EPOCH = re.compile(r"(?i)epoch|round|^ep$")
 LEAST = 3  # lines from which a number is seen to grow
 CLOSE = 1e-3  # of the greater value: two results of the same step that are equal
 
-Progress = tuple[int, ...]  # (step,), or (epoch, step)
+Progress = tuple[float, ...]  # (step,), (epoch, step), or (epoch,) with the part of it that is done: 2.75
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Key:
         shape, numbers = split(text)
         if shape != self.shape:
             return None
-        return tuple(int(numbers[place]) for place in self.places), numbers
+        return tuple(numbers[place] for place in self.places), numbers
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,13 @@ class Pace:
     def index(self, progress: Progress) -> int | None:
         """Return the place of a progress in the clean run."""
         return self._places.get(progress)
+
+    def words(self, progress: Progress) -> str:
+        """Return a progress as a person would say it."""
+        last = f"{progress[-1]:.10g}"
+        if len(progress) > 1:
+            return f"epoch {progress[0]:.10g}, step {last}"
+        return f"{'epoch' if self.key and _rank_label(self.key.shape, self.key.places) == 1 else 'step'} {last}"
 
     @cached_property
     def _places(self) -> dict[Progress, int]:
@@ -107,17 +114,15 @@ def _rank_label(shape: str, places: tuple[int, ...]) -> int:
 
 
 def _candidates(shape: str, rows: Sequence[tuple[float, ...]]) -> list[tuple[int, ...]]:
-    """Return the places of whole numbers that grow from row to row: one alone, or one within an epoch."""
+    """Return the places of numbers that grow from row to row: a whole one, a part of epochs, or one within an epoch."""
     if len(rows) < LEAST:
         return []
     columns = list(zip(*rows, strict=True))
     whole = [place for place, column in enumerate(columns) if all(each.is_integer() for each in column)]
-    found: list[tuple[int, ...]] = [(place,) for place in whole if _grows([(each,) for each in columns[place]])]
-    for epoch in whole:
-        if _EPOCH.search(_labels(shape)[epoch]):
-            pairs = [(epoch, place) for place in whole if place != epoch]
-            found += [pair for pair in pairs if _grows(list(zip(columns[epoch], columns[pair[1]], strict=True)))]
-    return found
+    epochs = [place for place, label in enumerate(_labels(shape)) if _EPOCH.search(label)]
+    alone = [(place,) for place in sorted({*whole, *epochs})]
+    within = [(epoch, place) for epoch in epochs for place in whole if epoch in whole and place != epoch]
+    return [each for each in [*alone, *within] if _grows([tuple(row[place] for place in each) for row in rows])]
 
 
 def _grows(column: Sequence[tuple[float, ...]]) -> bool:
@@ -193,8 +198,8 @@ def differs(pace: Pace, before: Sequence[Line], after: Sequence[Line]) -> str | 
         for place in sorted(common or ()):
             if index is not None and not _equal(numbers[place], pace.values[index][place]):
                 label = _labels(pace.key.shape)[place] if pace.key else ""
-                then = pace.values[index][place]
-                return f"at {words(progress)} {label or 'a number'} is {numbers[place]:g}, and {then:g} without a stop"
+                now, then = numbers[place], pace.values[index][place]
+                return f"at {pace.words(progress)} {label or 'a number'} is {now:g}, and {then:g} without a stop"
     return None
 
 
@@ -213,11 +218,6 @@ def comparable(pace: Pace, before: Sequence[Line]) -> bool:
 
 def _equal(one: float, other: float) -> bool:
     return abs(one - other) <= CLOSE * max(abs(one), abs(other))
-
-
-def words(progress: Progress) -> str:
-    """Return a progress as a person would say it."""
-    return f"step {progress[-1]}" if len(progress) == 1 else f"epoch {progress[0]}, step {progress[-1]}"
 
 
 def written_by_all(times: Sequence[float], ranks: int) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from ddpkit.monitor.drill.pace import Pace, Progress, comparable, differs, steps, words, written_by_all
+from ddpkit.monitor.drill.pace import Pace, Progress, comparable, differs, steps, written_by_all
 from ddpkit.monitor.drill.trial import TOO_SHORT, Trial
 from ddpkit.monitor.slow import Slowness, describe
 
@@ -120,7 +120,7 @@ def resumed(pace: Pace, before: Trial, after: Trial, at: Progress | None) -> Res
         return Resumed(
             lost=begun.lost,
             gap=f"after the resume the steps are not those of a run without interruption, from "
-            f"{words(_first_difference(order, expected))} on",
+            f"{pace.words(_first_difference(order, expected))} on",
         )
     return Resumed(lost=begun.lost, gap=differs(pace, before.lines, after.lines) or "")
 
@@ -133,12 +133,12 @@ def _begun(pace: Pace, before: Trial, start: Progress | None, at: Progress | Non
     cut = -1 if at is None else pace.index(at)
     first = len(pace.order) if start is None else pace.index(start)
     if first is None or reached is None or cut is None:
-        shown = "nothing" if start is None else words(start)
+        shown = "nothing" if start is None else pace.words(start)
         return Resumed(gap=f"after the resume came {shown}, which a run without interruption has not")
     if first == 0 and cut >= 0 and before.saves:
         return Resumed("the resume began again at the first step: no checkpoint was read", cut + 1)
     if first > reached + 1:
-        after = f" after {words(pace.order[reached])}" if reached >= 0 else ""
+        after = f" after {pace.words(pace.order[reached])}" if reached >= 0 else ""
         return Resumed(gap=f"the resume skipped {first - reached - 1} steps{after}")
     return Resumed(lost=max(0, cut + 1 - first))
 
@@ -172,7 +172,7 @@ def judge_clean(trial: Trial, pace: Pace, ranks: int, told: str, *, one_node: bo
         return failed(f"each of {ranks} ranks writes {_base(shared[0])} at each save: let one rank save")
     if not pace.order:
         return passed("no number grows in its output: lost steps are not known")
-    first, last = words(pace.order[0]), words(pace.order[-1])
+    first, last = pace.words(pace.order[0]), pace.words(pace.order[-1])
     return passed(f"{first} to {last}, {pace.step:.2g} s each; the first after {pace.first:.1f} s")
 
 
@@ -302,7 +302,9 @@ def judge_disk(pace: Pace, trial: Trial, after: Trial) -> Judged:
         return not_tried(TOO_SHORT)
     if trial.code == 0:
         return failed("a save failed, and the run ended with exit code 0")
-    told = next((line.text for line in reversed(trial.lines) if _TOLD.search(line.text)), "")
+    # Other ranks tell of the connection that they lost.
+    own = [line.text for line in trial.lines if trial.failed_rank in (None, line.rank)]
+    told = next((text for text in reversed(own) if _TOLD.search(text)), "")
     if not told:
         return failed(f"a save failed, and no line says so: {_why(trial)}")
     back = resumed(pace, trial, after, trial.last(pace.key))

@@ -213,6 +213,7 @@ class Running:
         self._began = time.monotonic()
         self._pace = Pace(None)
         self._moment = 1  # steps before a fault
+        self._saved_before = True  # the clean run saved before that moment
         self._clean = Trial(drill.folder)
         self._run_ids: list[str] = []  # of the launches of the present row
         self.results: list[Result] = []  # of the rows that are done
@@ -323,7 +324,7 @@ class Running:
         return self._drill.hang or max(60.0, 20 * self._pace.step)
 
     def _reach_moment(self, launch: Launch) -> bool:
-        """Wait for a moment between two saves, or halfway through a run without saves. False: it ended before.
+        """Wait for a moment between two saves, or in the middle of a run that has none there. False: it ended before.
 
         On a busy machine the first save may come after more steps than in the clean run: it is waited for.
         """
@@ -331,7 +332,7 @@ class Running:
         whole = 0.9 * max((save.size for save in self._clean.saves), default=0)  # bytes: a smaller one is half written
 
         def saved(trial: Trial) -> bool:
-            return not self._clean.saves or any(save.size >= whole for save in trial.saves)
+            return not self._saved_before or any(save.size >= whole for save in trial.saves)
 
         if not self._pace.order:
             return launch.wait(self._patience(), lambda trial: len(trial.saves) > 0)
@@ -375,7 +376,9 @@ class Running:
             self._clean = self._finish(launch, FIRST, 2 * (drill.hang or 60.0))
         self._pace = learn(self._clean.lines, self._clean.began)
         times = [step.at for step in steps(self._clean.lines, self._pace.key)]
-        self._moment = moment(times, [save.at for save in self._clean.saves])
+        saves = [save.at for save in self._clean.saves]
+        self._moment = moment(times, saves)
+        self._saved_before = bool(saves) and (not times or min(saves) <= times[self._moment - 1])
         return rows.judge_clean(self._clean, self._pace, self._ranks, drill.told, one_node=drill.nodes == 1)
 
     def _exit_row(self, folder: Path) -> Judged:
@@ -418,14 +421,18 @@ class Running:
         return rows.judge_stop(trial, self._ranks - 1)
 
     def _save_kill_row(self, folder: Path) -> Judged:
-        trial = self._run_with_fault(Row.SAVE_KILL, folder, [0], "save-kill", str(folder))
+        trial = self._run_with_fault(Row.SAVE_KILL, folder, [0], "save-kill", f"{self._half}:{folder}")
         name = trial.seen.rpartition(" ")[0]
         size = max((save.size for save in self._clean.saves if save.name == name), default=0)
         return rows.judge_save_kill(self._pace, trial, self._resume(Row.SAVE_KILL, folder), size)
 
+    @property
+    def _half(self) -> int:
+        """Bytes of the largest file of a checkpoint, halved: a save that stops there is not whole."""
+        return max(1, max(save.size for save in self._clean.saves) // 2)
+
     def _disk_row(self, folder: Path) -> Judged:
-        half = max(1, max(save.size for save in self._clean.saves) // 2)
-        trial = self._run_with_fault(Row.DISK, folder, range(min(self._ranks, MOST_RANKS)), "disk", str(half))
+        trial = self._run_with_fault(Row.DISK, folder, range(min(self._ranks, MOST_RANKS)), "disk", str(self._half))
         return rows.judge_disk(self._pace, trial, self._resume(Row.DISK, folder))
 
     def _slow_row(self, folder: Path) -> Judged:

@@ -163,6 +163,13 @@ class Trial:
         return str(self.record.get("verdict") or "")
 
 
+def _begin(parent: int) -> None:
+    """Bind a new process to the drill, with signals as usual: a drill that a script starts with `&` ignores SIGQUIT."""
+    for number in (signal.SIGTERM, signal.SIGQUIT, signal.SIGUSR1):
+        signal.signal(number, signal.SIG_DFL)
+    die_with_parent(parent, signal.SIGTERM)
+
+
 class Launch:
     """A running launch. Ends it when the block is left."""
 
@@ -182,7 +189,7 @@ class Launch:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                preexec_fn=lambda: die_with_parent(own, signal.SIGTERM),  # noqa: PLW1509 (it only makes a system call)
+                preexec_fn=lambda: _begin(own),  # noqa: PLW1509 (it only makes system calls)
             )
         except OSError as error:
             self._writes.close()
@@ -192,7 +199,7 @@ class Launch:
         assert err is not None
         self._document: list[bytes] = []
         self._threads = [
-            threading.Thread(target=lambda: self._document.append(out.read()), daemon=True),
+            threading.Thread(target=self._read_document, args=(out,), daemon=True),
             threading.Thread(target=self._read, args=(err,), daemon=True),
         ]
         for thread in self._threads:
@@ -205,17 +212,21 @@ class Launch:
         self.end()
         self._writes.close()
 
+    def _read_document(self, stream: IO[bytes]) -> None:
+        with stream:
+            self._document.append(stream.read())
+
     def _read(self, stream: IO[bytes]) -> None:
         """Note the lines of the ranks, and those of ddpkit, of which one names the run."""
-        for raw in stream:
-            text = raw.decode("utf-8", "replace").rstrip("\n")
-            found = _LINE.match(text)
-            if found:
-                self.trial.lines.append(Line(time.time(), int(found[1]), found[2]))
-                continue
-            self.trial.notes.append(text)
-            if begun := _BEGUN.match(text):
-                self.trial.run_id, self.trial.log_folder = begun[1], begun[2]
+        with stream:
+            for raw in stream:
+                text = raw.decode("utf-8", "replace").rstrip("\n")
+                if found := _LINE.match(text):
+                    self.trial.lines.append(Line(time.time(), int(found[1]), found[2]))
+                    continue
+                self.trial.notes.append(text)
+                if begun := _BEGUN.match(text):
+                    self.trial.run_id, self.trial.log_folder = begun[1], begun[2]
 
     def wait(
         self, seconds: float, event: Callable[[Trial], bool] = lambda _: False, *, quiet: float = math.inf

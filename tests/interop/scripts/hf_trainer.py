@@ -2,6 +2,7 @@
 
 import os
 import sys
+from pathlib import Path
 
 import torch
 import transformers
@@ -15,7 +16,7 @@ EPSILON = 1e-3
 def main(directory):
     example = load("hf_trainer")
     options = {"adam_epsilon": EPSILON, "max_grad_norm": 0.0, "train_sampling_strategy": "sequential"}
-    trainer = example.train(directory, seed=int(os.environ["RANK"]), **options)
+    trainer = example.train(Path(directory), seed=int(os.environ["RANK"]), **options)
     arguments = trainer.args
     given = torch.tensor([arguments.process_index + 1.0], device=arguments.device)
     losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
