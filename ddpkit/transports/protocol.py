@@ -56,9 +56,10 @@ _START = NODE_PACKAGE + "from ddpkit.node import supervisor; supervisor.main(*sy
 # program never comes: a network that is cut at this moment gives no end of file for hours. The supervisor turns it off.
 # It has a handler, because process 1 of a container ignores every signal that has none.
 # A Python that is too old to read the program says its version: `channel.too_old` knows these words.
-BOOT = "import signal,sys;signal.signal(14,lambda*_:sys.exit(1));signal.alarm(60);"
-BOOT += 'sys.version_info<(3,8) and sys.exit("Python "+sys.version.split()[0]+" is '
-BOOT += 'older than 3.8");exec(open(0,"rb",0,closefd=False).readline())'
+# `signal` itself imports enum, which takes 3 ms.
+BOOT = 'import sys;sys.version_info<(3,8) and sys.exit("Python "+sys.version.split()[0]+" is older than 3.8");'
+BOOT += "import _signal as s;s.signal(14,lambda*_:sys.exit(1));s.alarm(60);"
+BOOT += 'exec(open(0,"rb",0,closefd=False).readline())'
 # Ends the client of a container runtime that outlives its input by 3 s: podman's may wait for a lock for ever. The
 # container does not end with it. The client is the only child of this shell, process $$.
 _CLIENT = "exec 3<&0; { { cat; exec >&2; n=15; while [ $n -gt 0 ] && [ -d /proc/$$ ]; do sleep .2; n=$((n-1)); done; "

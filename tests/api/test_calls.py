@@ -160,6 +160,19 @@ def test_ranks_need_no_cloudpickle(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", "bare"], check=True)
     python = str(tmp_path / "bare/bin/python")
     assert ddpkit.call(lambda: __import__("sys").prefix, python=python) == [str(tmp_path / "bare")]
+    name = "prefix"
+    in_closure = lambda: getattr(__import__("sys"), name)  # noqa: E731
+    assert ddpkit.call(in_closure, python=python) == [str(tmp_path / "bare")]
+
+
+@pytest.mark.new_python
+def test_ranks_import_what_a_function_needs_and_no_more() -> None:
+    known = {"dataclasses", "logging"}  # imported by cloudpickle
+    loaded = lambda names: sorted(names & {*sys.modules})  # noqa: E731
+    in_closure = lambda: sorted(known & {*sys.modules})  # noqa: E731
+    assert ddpkit.call(loaded, known) == [[]]
+    assert ddpkit.call(in_closure) == [sorted(known)]
+    assert ddpkit.call(lambda: __import__("cloudpickle").__name__) == ["cloudpickle"]
 
 
 def test_without_cloudpickle_functions_of_modules_still_travel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

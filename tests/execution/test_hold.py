@@ -171,6 +171,72 @@ def check_end(kind: str, ddpkit: DDPKIT, tmp_path: Path) -> None:
     ], kind
 
 
+ENDED = """
+import atexit, os, sys, threading, weakref
+import lib
+class Last:
+    def __init__(self, name): self.name = name
+    def __del__(self): print("last", self.name, os.sep, flush=True)
+own, cycle = Last("own"), Last("cycle")
+cycle.self = cycle
+file = open("left", "w")
+file.write("whole")
+lib.files.append(open("kept", "wb"))
+lib.files[-1].write(b"whole")
+weakref.finalize(own, print, "finalized")
+atexit.register(print, "at exit")
+sys.stdout.write("no newline")
+if sys.argv[1:] == ["thread"]:
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+if sys.argv[1:] == ["exit"]:
+    sys.exit()
+"""
+# Python's own end calls it last.
+LIB = """
+import ctypes
+files = []
+ctypes.pythonapi.Py_AtExit(ctypes.cast(ctypes.CDLL(None).abort, ctypes.c_void_p))
+"""
+
+
+@pytest.mark.new_python
+def test_a_rank_ends_what_it_made_and_nothing_of_the_hold(start: START, ddpkit: DDPKIT, tmp_path: Path) -> None:
+    (tmp_path / "ddpkit.toml").touch()
+    (tmp_path / "job.py").write_text(ENDED)
+    (tmp_path / "lib.py").write_text(LIB)
+    env = {"PYTHONPATH": str(tmp_path)}
+    hold = start("hold", "--preload=lib,hashlib", "--env", "PYTHONPATH", env=env)  # a supervisor loads hashlib's
+    hold.wait_for(READY)
+
+    def ended(*words: str) -> tuple[int, set[str]]:
+        done = ddpkit("launch", "-n", "1", "--env", "PYTHONPATH", *words, env=env)
+        assert "cold" not in done.stderr
+        for name in ("left", "kept"):
+            assert (tmp_path / name).read_text() == "whole", name
+            (tmp_path / name).unlink()
+        return done.returncode, {line.partition("] ")[2] for line in done.stdout.splitlines()}
+
+    aborted = 128 + signal.SIGABRT
+    code, shown = ended("--no-hold", "--", "job.py")
+    assert code == aborted
+    assert ended("--", "job.py") == ended("--", "job.py", "exit") == (0, shown)
+    assert ended("--", "job.py", "thread") == (aborted, shown)
+
+
+def test_ranks_of_a_warm_numpy_draw_numbers_of_their_own(start: START, ddpkit: DDPKIT, tmp_path: Path) -> None:
+    pytest.importorskip("numpy")
+    (tmp_path / "ddpkit.toml").touch()
+    text = "import sys; new = 'numpy.random' in sys.modules; import numpy; print('drew', new, numpy.random.random())"
+    start("hold", "--preload=numpy").wait_for(READY)
+    drawn = re.findall(r"drew (\w+) (\S+)", ddpkit("launch", "-n", "2", "--", "-c", text).stdout)
+    assert len({number for _, number in drawn}) == 2
+    lazy = subprocess.run(
+        [sys.executable, "-c", "import sys, numpy; print('numpy.random' not in sys.modules)"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert [new for new, _ in drawn] == [str(lazy.stdout == "False\n")] * 2
+
+
 def test_edited_code_is_fresh(held: Command, ddpkit: DDPKIT, tmp_path: Path) -> None:
     (tmp_path / "part.py").write_text("WORD = 'first'\n")
     (tmp_path / "job.py").write_text("import part; print(part.WORD)\n")

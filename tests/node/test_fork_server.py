@@ -105,6 +105,14 @@ def test_errors_end_as_they_would_alone(name: str, ddpkit: DDPKIT, script: SCRIP
     assert results[0] == results[1]
 
 
+@pytest.mark.new_python
+def test_a_file_that_a_preloaded_module_keeps_is_whole(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
+    (tmp_path / "lib.py").write_text("class Table: pass\ndef use(): pass\nfiles = []\n")
+    script("import lib\nlib.files.append(open('kept', 'w'))\nlib.files[0].write('whole')\n")
+    done = ddpkit("launch", "-n", "1", "-o", "preload=lib", "--", "job.py", env={"PYTHONPATH": str(tmp_path)})
+    assert (done.returncode, (tmp_path / "kept").read_text()) == (0, "whole"), done.stderr
+
+
 def test_random_numbers_differ_between_ranks(ddpkit: DDPKIT, script: SCRIPT) -> None:
     script("import os, random, uuid, tempfile\nprint('is', random.random(), uuid.uuid4(), tempfile.mktemp())")
     done = ddpkit("launch", "-n", "3", "-o", "preload=random,tempfile,uuid", "--", "job.py")

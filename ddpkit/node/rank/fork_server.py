@@ -8,6 +8,7 @@ Python itself. The first interpreter never returns: it waits for the ranks, repo
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import json
@@ -18,6 +19,7 @@ import threading
 import time
 
 from ddpkit.node.child import connect_output, die_with_parent, exit_status, prepend
+from ddpkit.node.rank.quick_end import flush_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -142,10 +144,13 @@ def _become(rank: dict[str, Any], server: int) -> None:
 
 
 def reseed() -> None:
-    """`random` reseeds itself after a fork. NumPy and torch do not: every rank would draw the same numbers."""
-    numpy = sys.modules.get("numpy")
-    if numpy is not None:
-        numpy.random.seed()
+    """`random` reseeds itself after a fork. NumPy and torch do not: every rank would draw the same numbers.
+
+    NumPy 2 imports its random numbers at their first use. A rank that imports them itself has a seed of its own.
+    """
+    numbers = sys.modules.get("numpy.random")
+    if numbers is not None:
+        numbers.seed()
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.default_generator.seed()  # the processor's; a CUDA generator starts from the same seed in every process
@@ -192,6 +197,7 @@ def _main(leave_path: Callable[[str], None], register: Callable[..., None]) -> N
                 os.execv(sys.executable, _own_argv())
             if bundle:
                 register(bundle, times)
+            atexit.register(flush_files)  # the last to be called
             return
         running[pid] = rank
     _wait(spec, running)

@@ -10,16 +10,19 @@ is an error, unless the caller trusts pickle.
 
 from __future__ import annotations
 
+import marshal
 import os
 import sys
+from _io import BytesIO
 from _json import encode_basestring_ascii  # type: ignore[import-not-found,unused-ignore]
-from _pickle import loads  # `json` and `pickle` take 15 ms more to import
+from _pickle import Unpickler, loads  # `json` and `pickle` take 15 ms more to import
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, NoReturn, Sequence
 
 LIMIT = 1 << 24  # bytes of the value of one rank
+FREE_MODULES = ("sys", "types")  # for functions of cloudpickle: their import takes no time
 LOADING = "ddpkit_function_loading"  # in `sys.modules` while the modules of the function are imported
 PARTS = 1 << 20  # values in it, without those in arrays
 LONG = 200  # characters of a text from which on it stands behind the JSON
@@ -152,9 +155,25 @@ def _load(head: dict[str, Any], data: bytes) -> Any:
             "the function's code is Python %s's, and this rank runs Python %s: give the ranks the launcher's Python, "
             "or move the function into a module" % (there, here)
         )
+    if head.get("part"):
+        return _Loader(head["part"], data).load()
     if head["by_value"]:
         _provide_cloudpickle(head["version"], head["cloudpickle"])
     return loads(data)
+
+
+class _Loader(Unpickler):  # type: ignore[misc,unused-ignore]
+    """Loads with a few functions of the launcher's cloudpickle, which is not imported."""
+
+    def __init__(self, part: dict[str, bytes], data: bytes) -> None:
+        super().__init__(BytesIO(data))
+        self._part: dict[str, Any] = {name: __import__(name) for name in FREE_MODULES}
+        self._part["__builtins__"] = __builtins__
+        for name, code in part.items():
+            self._part[name] = type(_text)(marshal.loads(code), self._part)
+
+    def find_class(self, module: str, name: str) -> Any:
+        return self._part[name] if module == "cloudpickle.cloudpickle" else super().find_class(module, name)
 
 
 def _provide_cloudpickle(version: str, texts: dict[str, str]) -> None:

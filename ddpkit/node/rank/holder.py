@@ -8,6 +8,7 @@ run its command line. What cannot be as in a Python of its own is a reason to st
 
 from __future__ import annotations
 
+import atexit
 import errno
 import gc
 import importlib.machinery
@@ -24,7 +25,7 @@ import time
 
 from ddpkit.node.bundle import running_bundle
 from ddpkit.node.child import HELD, HELD_FORMAT, HOLDER, die_with_parent, show
-from ddpkit.node.rank import rank_hook
+from ddpkit.node.rank import quick_end, rank_hook
 from ddpkit.node.rank.fork_server import import_modules, reseed
 
 TYPE_CHECKING = False
@@ -125,6 +126,9 @@ class Holder:
 
     def listen(self, listener: socket.socket, idle: float) -> Program:
         """Answer launches until nothing used the hold for `idle` seconds. Returns in each rank alone."""
+        forget_programs(list(sys.modules))
+        importlib.invalidate_caches()  # of all forks: nothing is imported here any more
+        self.before = quick_end.Before()
         gc.freeze()  # no rank's collector has to walk through it, and thereby copy the shared pages
         listener.listen(128)
         woken, wake = os.pipe()
@@ -194,7 +198,6 @@ class Holder:
             # Nothing but the standard library, as in every other supervisor (`-S -I`).
             library = os.path.dirname(os.__file__)
             sys.path[:] = [each for each in self.path if _is_library(each, library)]
-            forget_programs()
             sys.modules[HELD] = self  # type: ignore[assignment]
             with open(0, "rb", 0, closefd=False) as stream:
                 line = stream.readline()
@@ -219,20 +222,20 @@ class Program:
     def __init__(self, holder: Holder, argv: list[str], env: dict[str, str]) -> None:
         self._holder, self._argv = holder, argv
         sys.path[:], sys.meta_path[:] = holder.path, holder.finders
-        forget_programs()
         sys.modules.pop(HELD, None)
+        forget_programs(holder.before.new_modules())
         _reset_signals()
-        gc.collect()  # of what the supervisor made: what the modules made is frozen
+        gc.freeze()  # what the supervisor made: its objects close no descriptor of another owner, and cost no time
         _close_descriptors(holder.kept)
         show()
         replace_environ(env)
-        importlib.invalidate_caches()
         bundle = os.environ.pop("DDPKIT_HOOK", "")
         rank_hook.leave_path(bundle)
         if bundle:
             now = time.time()
             rank_hook.register(bundle, [("python", now), ("import", now), ("imported", now)])
         reseed()
+        atexit.register(quick_end.flush_files)  # the last to be called
         sys.executable = os.path.abspath(shutil.which(argv[0]) or sys.executable)
         self._set_threads()
 
@@ -246,13 +249,15 @@ class Program:
         ended: BaseException | None = None
         try:
             self._run()
-        except SystemExit:
-            raise
+        except SystemExit as left:
+            if left.code is not None and (left.code or not isinstance(left.code, int)):
+                raise
         except BaseException as error:
             ended = error
         if ended is not None:  # outside of `except`: there it would be the context of what a hook raises
             _report(ended)
             raise ended
+        quick_end.leave(self._holder.before)
 
     def _run(self) -> None:
         """Run the command line in a new `__main__`, as Python runs a script, `-m MODULE` or `-c CODE`."""
@@ -339,10 +344,11 @@ def _write(fd: int, line: str) -> None:
     os.write(fd, (line + "\n").encode("utf-8", "surrogateescape"))
 
 
-def forget_programs() -> None:
+def forget_programs(names: list[str]) -> None:
     """A script may have a ddpkit of its own, and a supervisor brings its version."""
-    for name in [each for each in sys.modules if each.partition(".")[0] == "ddpkit"]:
-        del sys.modules[name]
+    for name in names:
+        if name.partition(".")[0] == "ddpkit":
+            del sys.modules[name]
 
 
 def replace_environ(env: Mapping[str, str]) -> None:

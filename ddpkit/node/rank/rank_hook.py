@@ -43,7 +43,7 @@ def _register_stacks() -> "tuple[int, int] | None":
     """Let a signal write all stacks into a file in memory. Returns its descriptor and the signal; macOS has neither."""
     if sys.platform != "linux":
         return None
-    known = set(sys.modules)
+    new = [name for name in ("_signal", "faulthandler") if name not in sys.modules]
     # `signal` itself imports enum, for names that nobody reads here.
     import _signal  # type: ignore[import-not-found]
     import faulthandler
@@ -55,7 +55,7 @@ def _register_stacks() -> "tuple[int, int] | None":
     os.close(first)
     fd = _at_high_number(fd)
     faulthandler.register(number, file=fd, all_threads=True, chain=False)
-    for name in set(sys.modules) - known:
+    for name in new:
         del sys.modules[name]
     return fd, number
 
