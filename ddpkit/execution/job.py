@@ -27,7 +27,7 @@ from ddpkit.launchers.backends import NodeOptions
 from ddpkit.launchers.command_line import SHELLS, find_launcher, launchers_in, of_shell, split_python, uv_project
 from ddpkit.launchers.plan import Job, Ready
 from ddpkit.launchers.registry import Launcher
-from ddpkit.launchers.shell import count, guard, is_secret, join, quote
+from ddpkit.launchers.shell import Value, count, guard, is_secret, join, quote
 from ddpkit.node.env_names import env_matcher
 from ddpkit.run import record
 from ddpkit.transports.choose import transport_class
@@ -180,7 +180,7 @@ def _job(settings: LaunchSettings, kind: Kind, workdir: str, python: str, env: M
     """Make the job, with a new id of the run and its directory."""
     name = settings.name or str(settings.options.get("job_name", ""))
     replica = settings.replica
-    restarts = {"TORCHELASTIC_MAX_RESTARTS": str(settings.retries)} if settings.retries else {}
+    restarts: dict[str, Value] = {"TORCHELASTIC_MAX_RESTARTS": str(settings.retries)} if settings.retries else {}
     job = Job(
         run_id=replica.run_id
         if replica
@@ -189,7 +189,7 @@ def _job(settings: LaunchSettings, kind: Kind, workdir: str, python: str, env: M
         kind=kind,
         workdir=workdir,
         python=python,
-        env={name: guard(name, value, inherited=name in settings.inherited) for name, value in env.items()} | restarts,
+        env=restarts | {name: guard(name, value, inherited=name in settings.inherited) for name, value in env.items()},
         grace=settings.grace,
         python_chosen=settings.source("python") not in AUTOMATIC,
         observe=settings.observe if kind != "program" else (),

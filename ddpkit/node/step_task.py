@@ -353,7 +353,9 @@ def procs_to_fork(spec: dict[str, Any], environ: Any, cpus: list[int]) -> list[d
     per_node = ",".join(str(number) if times == 1 else f"{number}(x{times})" for number, times in groups)
     common: dict[str, str | None] = {
         **{name: None for name in environ if name.startswith(("PMI_", "PMIX_", "SLURM_TRES_PER_TASK"))},
-        **dict.fromkeys(("WORLD_SIZE", "ROLE_WORLD_SIZE", "SLURM_NTASKS", "SLURM_NPROCS", "SLURM_STEP_NUM_TASKS"), world),
+        **dict.fromkeys(
+            ("WORLD_SIZE", "ROLE_WORLD_SIZE", "SLURM_NTASKS", "SLURM_NPROCS", "SLURM_STEP_NUM_TASKS"), world
+        ),
         **dict.fromkeys(("SLURM_TASKS_PER_NODE", "SLURM_STEP_TASKS_PER_NODE"), per_node),
         "ROLE_NAME": "default",
         "SLURM_NTASKS_PER_NODE": str(here),

@@ -235,10 +235,11 @@ def started_here(known: Sequence[IndexEntry]) -> list[IndexEntry]:
 
 
 def living_here() -> list[Run]:
-    """Return the runs that were started here, see `started_here`, and are running or queued."""
+    """Return the runs that were started here, see `started_here`, and have not ended, as far as is known."""
     mine = started_here(run_index.list_runs())
-    going = [entry for entry in mine if entry.run and not entry.run.state.ended]
-    return [entry.run for entry in _living(going) if entry.run is not None]
+    runs = [entry.run for entry in mine if entry.run and not entry.run.state.ended]
+    states = zip(runs, get_statuses(runs), strict=True)
+    return [run for run, now in states if now.state.living or now.state is RunState.UNKNOWN]
 
 
 def current_project() -> Path | None:

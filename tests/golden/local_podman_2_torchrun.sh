@@ -24,7 +24,7 @@ if [ -e /dev/kfd ]; then
     for file in /dev/dri/renderD* /dev/kfd; do { in_job && ! (: < "$file") 2> /dev/null; } || [ ! -e "$file" ] || set -- --device="$file" "$@"; done
     set -- --group-add=keep-groups "$@"
 fi
-for name in $(env | sed -nE '"'"'s/^((LOCAL_|GROUP_)?(RANK|WORLD_SIZE)|NODE_RANK|MASTER_(ADDR|PORT)|DDPKIT_(RUN|OBSERVE)|TORCHELASTIC_RESTART_COUNT|PYTHON(UNBUFFERED|FAULTHANDLER)|(CUDA|HIP|ROCR|ASCEND_RT)_VISIBLE_DEVICES|ZE_AFFINITY_MASK|(FI|GLOO|NCCL|OMP|RCCL|SLURM|SLURMD|TORCH|UCX)_[A-Za-z0-9_]*)=.*/\1/p'"'"'); do set -- --env "$name" "$@"; done
+for name in $(env | sed -nE '"'"'s/^((LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)|ROLE_NAME|NODE_RANK|MASTER_(ADDR|PORT)|DDPKIT_(RUN|OBSERVE)|TORCHELASTIC_(RESTART_COUNT|MAX_RESTARTS)|PYTHON(UNBUFFERED|FAULTHANDLER)|(CUDA|HIP|ROCR|ASCEND_RT)_VISIBLE_DEVICES|ZE_AFFINITY_MASK|(FI|GLOO|NCCL|OMP|RCCL|SLURM|SLURMD|TORCH|UCX)_[A-Za-z0-9_]*)=.*/\1/p'"'"'); do set -- --env "$name" "$@"; done
 exec podman run --rm --interactive --network=host --ipc=host --label=ddpkit=20260131-235959-train-3fa9 --mount=type=bind,source=/data/project,target=/data/project '"'"'--volume=/scratch/my data:/data:ro'"'"' --env=DDPKIT_INSIDE=20260131-235959-train-3fa9 --env=WANDB_API_KEY "$@"' sh sh -s <<'end of what runs in the container'
 cd /data/project || exit 1
 unset RANK TORCHELASTIC_RUN_ID

@@ -128,3 +128,21 @@ def test_scontrol_does_not_answer_in_the_job(
     assert "ddpkit: scontrol did not " in command.text
     assert "nothing was started" in command.text
     assert not (folder / "ran").exists()
+
+
+def test_stop_does_not_take_silence_for_an_end(folder: Path, idle_lab: Lab) -> None:
+    """`stop --all` said that no run is running, with exit code 0, while the controller gave no answer."""
+    (folder / "job.py").write_text("")
+    env = {"PYTHONPATH": str(ROOT)}
+    queued = [*DDPKIT, "launch", "--detach", "-b", "slurm", "--begin", "now+1hour", "--", "job.py"]
+    for _ in range(2):
+        assert idle_lab.run("login", *queued, cwd=folder, env=env).returncode == 0
+    silent = [*counted(folder, "*show?job*"), *DDPKIT, "stop", "--all"]
+    for command in (silent, [*silent, "--dry-run"]):
+        done = idle_lab.run("login", *command, cwd=folder, env=env, check=False)
+        assert done.returncode == 123, done.stdout + done.stderr
+        assert "no valid answer from the scheduler: scontrol: error: it does not answer" in done.stderr
+        assert "is running" not in done.stderr
+    assert len(idle_lab.run("login", "squeue", "-h").stdout.splitlines()) == 2
+    done = idle_lab.run("login", *DDPKIT, "stop", "--all", cwd=folder, env=env)
+    assert (done.returncode, done.stdout.count("CANCELLED")) == (0, 2), done.stdout + done.stderr
