@@ -297,7 +297,7 @@ def test_an_exception_that_came_from_another_process() -> None:
 
 
 def test_an_exception_without_its_traceback() -> None:
-    first = of("AttributeError: 'RandomSampler' object has no attribute 'set_epoch'\n" + SUMMARY.format(code=1)).first
+    first = of("AttributeError: 'RandomSampler' object has no attribute 'set_start'\n" + SUMMARY.format(code=1)).first
     assert first is not None
     assert first.id == "own-exception"
     assert of("MeanSquaredError: 0.25\n").first is None
