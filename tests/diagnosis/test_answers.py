@@ -490,7 +490,7 @@ SUMMARY_OF_PDSH = "pdsh@head: node3: ssh exited with exit code 255\n"
 @pytest.mark.parametrize(
     ("above", "below"),
     [
-        ("OpenSSL version mismatch. Built against 30000020, you have 30200010\nlost connection\n", SUMMARY_OF_PDSH),
+        ("libfido2 version mismatch. Built against 1.12.0, you have 1.14.0\nlost connection\n", SUMMARY_OF_PDSH),
         ("step 3 loss 0.2\nPassword change required but no TTY available.\n", SUMMARY_OF_PDSH),
         (
             "srun: error: Job step's --cpus-per-task value exceeds that of job (16 > 8). Job step may never run.\n",
