@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import time
+from itertools import islice
 from pathlib import Path
 
 import lightning
@@ -29,6 +30,24 @@ def make_data():
 def make_model(seed=0):
     torch.manual_seed(seed)
     return nn.Sequential(nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 1))
+
+
+class Loader(DataLoader):
+    """Its place in an epoch is part of a checkpoint. Lightning would begin the epoch again with its first batch."""
+
+    done = 0  # batches of the epoch
+
+    def __iter__(self):
+        self.done %= len(self)
+        for batch in islice(super().__iter__(), self.done, None):
+            self.done += 1
+            yield batch
+
+    def state_dict(self):
+        return {"done": self.done}
+
+    def load_state_dict(self, state):
+        self.done = state["done"]
 
 
 class Module(lightning.LightningModule):
@@ -82,7 +101,7 @@ def train(devices, num_nodes, strategy="ddp", seed=0, epochs=EPOCHS, out=None, p
         enable_progress_bar=False,
     )
     module = Module(seed, pause)
-    trainer.fit(module, DataLoader(make_data(), batch_size=BATCH), ckpt_path="last" if out else None)
+    trainer.fit(module, Loader(make_data(), batch_size=BATCH), ckpt_path="last" if out else None)
     return module
 
 

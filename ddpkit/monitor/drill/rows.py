@@ -284,10 +284,10 @@ def _steps_after(pace: Pace, trial: Trial, until: float) -> int:
 
 
 def judge_save_kill(pace: Pace, trial: Trial, after: Trial, size: int) -> Judged:
-    """Judge a run that was killed while saving, and its resume. `size`: bytes of the file in the clean run."""
+    """Judge a run that was killed while saving, and its resume. `size`: bytes of the file in the clean run, or 0."""
     name, _, bytes_ = trial.seen.rpartition(" ")
     back = resumed(pace, trial, after, trial.last(pace.key))
-    part = f"killed when {_base(name)} had {bytes_} of {size or 'unknown'} bytes"
+    part = f"killed when {_base(name)} had {bytes_}{f' of {size}' if size else ''} bytes"
     if back.problem or back.gap:
         return failed(f"{part}; {back.problem or back.gap}", back.lost)
     return passed(f"{part}; it resumed", back.lost)

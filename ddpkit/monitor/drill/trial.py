@@ -46,6 +46,7 @@ class Writes:
     def __init__(self, folder: Path) -> None:
         self._times: dict[str, list[float]] = defaultdict(list)
         self._folders: dict[int, Path] = {}
+        self._named: set[str] = set()  # files that were renamed, perhaps while they were open
         self._fd = -1
         if sys.platform != "linux":
             return
@@ -79,7 +80,15 @@ class Writes:
                 if mask & _IS_DIRECTORY:
                     self._add(path)
                 elif mask & (_CLOSE_WRITE | _MOVED_TO) and is_checkpoint(name):
-                    self._times[str(path)].append(now)
+                    self._note(str(path), now, renamed=bool(mask & _MOVED_TO))
+
+    def _note(self, path: str, now: float, *, renamed: bool) -> None:
+        """Note a write. safetensors renames a file, and closes it then: both are one write."""
+        if renamed or path not in self._named:
+            self._times[path].append(now)
+        self._named.discard(path)
+        if renamed:
+            self._named.add(path)
 
     def times(self) -> Mapping[str, Sequence[float]]:
         """Return when each file was written whole, or got its name; seconds since the epoch."""
