@@ -171,7 +171,7 @@ class _Loader(Unpickler):  # type: ignore[misc,unused-ignore]
         self._part: dict[str, Any] = {name: __import__(name) for name in FREE_MODULES}
         self._part["__builtins__"] = __builtins__
         for name, code in part.items():
-            self._part[name] = type(_text)(marshal.loads(code), self._part)
+            self._part[name] = self._part["types"].FunctionType(marshal.loads(code), self._part)
 
     def find_class(self, module: str, name: str) -> Any:
         return self._part[name] if module == "cloudpickle.cloudpickle" else super().find_class(module, name)
