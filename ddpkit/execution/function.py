@@ -16,6 +16,7 @@ import sys
 import sysconfig
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -33,18 +34,22 @@ from ddpkit.run import run_index
 
 VALUE_LIMIT = LIMIT + 8 * TEXT_LIMIT  # bytes of the file of one rank
 MOST_BYTES = 1 << 30  # of the values of all ranks together
+_NAME = "ddpkit_call"
 FOLDER = "call"  # in the directory of a scheduler's run
 _CODE = """\
-import os
+import marshal, os, sys
 d = os.environ.get("DDPKIT_CALL") or os.path.join({log_dir!r}, os.environ["DDPKIT_RUN"], {folder!r})
-g = {{"__name__": "ddpkit_call"}}
-exec(compile(open(d + "/function_call.py").read(), "ddpkit_call", "exec"), g)
-g["main"](d)"""
+g = {{"__name__": "{name}"}}
+with open(d + "/function", "rb") as f:
+    tag, code, text, *rest = [f.read(int.from_bytes(f.read(8), "little")) for _ in range(5)]
+same = tag == str(sys.implementation.cache_tag).encode()
+exec(marshal.loads(code) if same else compile(text, "{name}", "exec"), g)
+g["main"](d, *rest)"""
 
 
 def code_of(log_dir: str) -> str:
     """Return the Python code of every rank. It has nothing of the function."""
-    return _CODE.format(log_dir=str(Path(log_dir).absolute()), folder=FOLDER)
+    return _CODE.format(log_dir=str(Path(log_dir).absolute()), folder=FOLDER, name=_NAME)
 
 
 def name_of(function: Callable[..., object]) -> str:
@@ -89,8 +94,16 @@ def pack(
         "by_value": by_value,
         **(_library(library, data, whole=bool(trust)) if by_value else {}),
     }
-    packed = pickle.dumps(head, protocol=4)
-    return len(packed).to_bytes(8, "little") + packed + data
+    parts = (*_caller(), pickle.dumps(head, protocol=4), data)
+    return b"".join(len(part).to_bytes(8, "little") + part for part in parts)
+
+
+@cache
+def _caller() -> tuple[bytes, bytes, bytes]:
+    """Return the program that calls a function: for which Python it is compiled, its code, and its text for others."""
+    text = read_texts("rank/function_call")["rank/function_call"]
+    code = marshal.dumps(compile(text, _NAME, "exec", dont_inherit=True))
+    return str(sys.implementation.cache_tag).encode(), code, text.encode()
 
 
 def _library(library: Any, data: bytes, *, whole: bool) -> dict[str, object]:
@@ -173,7 +186,6 @@ class FunctionRun(RecordedRun):
             try:
                 files.make_directory(str(folder), FOLDER)
                 files.create(folder / "function", self.plan.function, 0o600)
-                files.create(folder / "function_call.py", read_texts()["rank/function_call"], 0o600)
             except OSError as error:
                 raise UsageError(f"cannot write to {folder}: {error.strerror}", "--log-dir DIR") from None
         super().submit()

@@ -1,11 +1,11 @@
 """A rank of `ddpkit.call`: loads the function, calls it, and writes what it returned, or how it failed, into a file.
 
 The rank runs this text with `-c`, in the environment of a script: nothing of torch is imported or initialised. A folder
-of the node has `function`, this file's input, and gets `value.RANK`; whoever supervises the rank reads that one.
+of the node has `function`, with this text and its input, and gets `value.RANK`, which the supervisor of the rank reads.
 
-Either file is 8 bytes with the length of its head, the head, and the bytes behind it. The head of a value is JSON, by
-the exact types: None, bool, int, float, str and lists as in JSON, all others as {TYPE: ...}. What is not in this list
-is an error, unless the caller trusts pickle.
+A value is 8 bytes with the length of its head, the head, and the bytes behind it. The head is JSON, by the exact types:
+None, bool, int, float, str and lists as in JSON, all others as {TYPE: ...}. What is not in this list is an error, unless
+the caller trusts pickle.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import marshal
 import os
 import sys
 from _io import BytesIO
-from _json import encode_basestring_ascii  # type: ignore[import-not-found,unused-ignore]
 from _pickle import Unpickler, loads  # `json` and `pickle` take 15 ms more to import
 
 TYPE_CHECKING = False
@@ -46,6 +45,8 @@ class CannotReturnError(Exception):
 
 def _text(value: str) -> str:
     """Return the JSON of a text."""
+    from _json import encode_basestring_ascii  # type: ignore[import-not-found,unused-ignore]  # numbers need no library
+
     text: str = encode_basestring_ascii(value)
     return text
 
@@ -170,7 +171,7 @@ class _Loader(Unpickler):  # type: ignore[misc,unused-ignore]
         self._part: dict[str, Any] = {name: __import__(name) for name in FREE_MODULES}
         self._part["__builtins__"] = __builtins__
         for name, code in part.items():
-            self._part[name] = type(_text)(marshal.loads(code), self._part)
+            self._part[name] = self._part["types"].FunctionType(marshal.loads(code), self._part)
 
     def find_class(self, module: str, name: str) -> Any:
         return self._part[name] if module == "cloudpickle.cloudpickle" else super().find_class(module, name)
@@ -209,14 +210,12 @@ def _write(path: str, content: bytes) -> None:
         file.write(content)
 
 
-def main(folder: str) -> None:
+def main(folder: str, packed: bytes, data: bytes) -> None:
     """Call the function. Ends this process as a script that raises the same exception would."""
     place = os.path.join(folder, "value.%d" % int(os.environ["RANK"]))
     os.environ.pop("DDPKIT_CALL", None)
     sys.argv[1:] = []
-    with open(os.path.join(folder, "function"), "rb") as file:
-        head = loads(file.read(int.from_bytes(file.read(8), "little")))
-        data = file.read()
+    head = loads(packed)
     try:
         _write(place, b"")  # that of an earlier attempt is not this one's
     except OSError:

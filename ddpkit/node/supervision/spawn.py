@@ -15,7 +15,7 @@ import sys
 import time
 from binascii import a2b_base64
 
-from ddpkit.node.bundle import program_of, read_texts, running_bundle, write_bundle
+from ddpkit.node.bundle import program_of, running_bundle, write_bundle
 from ddpkit.node.child import HELD, HELD_FORMAT, die_with_parent, execute, loads_hook, merged, prepend
 from ddpkit.node.owned import create_file
 from ddpkit.node.process_tree import groups
@@ -68,9 +68,8 @@ class PrivateFolder:
         return self._bundle
 
     def provide_function(self, function: str) -> str:
-        """Return a directory with the function of `ddpkit.call`, the program that calls it, and room for values."""
+        """Return a directory with the function of `ddpkit.call` and the program that calls it, and room for values."""
         self.make()
-        self.write("function_call.py", read_texts()["rank/function_call"])
         create_file(f"{self.path}/function", a2b_base64(function))
         return self.path
 
