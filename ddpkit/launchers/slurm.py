@@ -675,8 +675,8 @@ class Slurm(Contained):
         beside = [word for word in inside if word != "--overlap"] + layout.overlap_options(held) if held else []
         collect = join([*self._collect(job, on_node=held is None), "srun", *beside])
         options = [*(["$bind"] if self._modules(job) else []), *([task.options] if task.options else [])]  # shell text
-        # dash drops the functions of the user's shell, such as `module`, and other odd names. With -p bash reads no file
-        # first, and passes them on as they are. The image of pyxis may have no bash.
+        # dash drops the functions of the user's shell, such as `module`, and other odd names. With -p bash reads no
+        # file first, and passes them on as they are. The image of pyxis may have no bash.
         shell = "sh -c" if task.options else "bash -pc"
         start = " ".join([*options, f'{self._hold(job)}{shell} "$each" {quote(task.words[0])}'])
         if layout.het:

@@ -152,6 +152,7 @@ DESTROYS = re.compile(
     r"|docker \w* ?prune|podman (?:rm|system reset)|ipcrm|kubectl (?:delete|drain|replace)|enroot remove"
     r"|conda (?:remove|clean)|pip uninstall|pip cache purge|tmux kill|modprobe -r|rmmod"
     r"|systemctl (?:stop|restart|disable)|fuser -k|ssh-keygen -R|umount |ray stop|chmod )"
+    r"|\b[Dd]elete (?:the|that|this|its|them|each|all|old|sessions|a)\b"
     r"|(?<![-<>=|&\w\d\[])>{1,2} ?(?!=|/dev/null|LOG\b)[~/.$A-Z]"
 )
 ALLOWED = {"windows-paging-file", "cloud-quota", "container-fuse"}  # menus of Windows and of a web page; /dev/null
