@@ -398,6 +398,8 @@ def main(spec_file: str, *command: str) -> None:
         supervisor = StepSupervisor(spec, request(spec, list(command), os.environ), above)
         step = os.environ.get("SLURM_JOB_ID", "") + "." + os.environ.get("SLURM_STEP_ID", "")
         supervisor.launcher.send(e="hello", pid=os.getpid(), host=host_name(), step=step, t=time.time())
+        if supervisor.beats:
+            supervisor.launcher.send(e="beat")  # a node that is lost a moment later is silent as well
         supervisor.run()
         remove(FOLDER)  # before srun may kill this task because of another one
         if supervisor.status:
