@@ -86,14 +86,15 @@ def test_an_interrupted_drill_says_what_it_leaves(start: START, ddpkit: DDPKIT, 
 
 
 @pytest.mark.parametrize(
-    ("row", "script"), [("kill", "training.py"), pytest.param("slow", "ddp.py", marks=pytest.mark.torch)]
+    ("row", "script"),
+    [("kill", "training.py"), ("save-kill", "good_drafts.py"), pytest.param("slow", "ddp.py", marks=pytest.mark.torch)],
 )
 def test_a_fault_reaches_its_rank(row: str, script: str, start: START, scripts: Path) -> None:
     drill = start("drill", *OPTIONS, "--faults", row, "--json", "--", script)
     assert drill.end(600) == 0, drill.text
     found = json.loads(drill.text[drill.text.index("{") : drill.text.rindex("}") + 1])
     evidence = {each["row"]: each["evidence"] for each in found["rows"]}
-    assert evidence[row].startswith("rank 1 on ")
+    assert evidence[row].startswith("killed when latest.json had " if row == "save-kill" else "rank 1 on ")
 
 
 def test_a_launch_that_is_refused_says_why(ddpkit: DDPKIT, scripts: Path) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
+from resource import RLIM_INFINITY
 
 from ddpkit.errors import DdpkitError, UsageError
 from ddpkit.files import create, make_directories, read_part, remove_as_seen
@@ -421,7 +422,15 @@ class Running:
         return rows.judge_stop(trial, self._ranks - 1)
 
     def _save_kill_row(self, folder: Path) -> Judged:
-        trial = self._run_with_fault(Row.SAVE_KILL, folder, [0], "save-kill", f"{self._half}:{folder}")
+        try:
+            trial = self._run_with_fault(Row.SAVE_KILL, folder, [0], "save-kill", f"{self._half}:{folder}")
+        except UsageError as error:
+            if error.message != NOT_INJECTED["save-kill"]:
+                raise
+            # A draft elsewhere met the limit: into this directory come whole files alone.
+            folder = folder / "unlimited"
+            owned.make_plain_directory(str(folder))
+            trial = self._run_with_fault(Row.SAVE_KILL, folder, [0], "save-kill", f"{RLIM_INFINITY}:{folder}")
         name = trial.seen.rpartition(" ")[0]
         size = max((save.size for save in self._clean.saves if save.name == name), default=0)
         return rows.judge_save_kill(self._pace, trial, self._resume(Row.SAVE_KILL, folder), size)
