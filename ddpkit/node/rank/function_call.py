@@ -4,8 +4,8 @@ The rank runs this text with `-c`, in the environment of a script: nothing of to
 of the node has `function`, with this text and its input, and gets `value.RANK`, which the supervisor of the rank reads.
 
 A value is 8 bytes with the length of its head, the head, and the bytes behind it. The head is JSON, by the exact types:
-None, bool, int, float, str and lists as in JSON, all others as {TYPE: ...}. What is not in this list is an error, unless
-the caller trusts pickle.
+None, bool, int, float, str and lists as in JSON, all others as {TYPE: ...}. What is not in this list is an error,
+unless the caller trusts pickle.
 """
 
 from __future__ import annotations
