@@ -3,8 +3,9 @@
 Each way starts its ranks anew, and is measured to the value of the last rank. The ways are interleaved, so that noise
 hits all alike; a ratio is that of the medians. Other libraries are measured where this Python has them: submitit,
 torchrunx (whose workers import torch and form a group) and Ray. Ray keeps its workers; `ray-cold` starts it as well.
+With --hold a hold with torch is there, and calls into it are measured too.
 
-Usage: python bench/calls.py [--rounds N] [--ranks N] [--without NAME ...] [--json]
+Usage: python bench/calls.py [--rounds N] [--ranks N] [--without NAME ...] [--hold] [--json]
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ import importlib.util
 import json
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +37,15 @@ def empty() -> int:
     return 1
 
 
-def ways(ranks: int, by_name: Callable[[], int]) -> Mapping[str, Callable[[], object]]:
+def ways(ranks: int, by_name: Callable[[], int], *, hold: bool) -> Mapping[str, Callable[[], object]]:
     """Return what is measured, by name."""
     found: dict[str, Callable[[], object]] = {
-        "launch": lambda: ddpkit.launch("-c", ["pass"], nproc_per_node=ranks).wait(check=True),
-        "call, by name": lambda: ddpkit.call(by_name, nproc_per_node=ranks),
-        "call, by value": lambda: ddpkit.call(empty, nproc_per_node=ranks),
+        "launch": lambda: ddpkit.launch("-c", ["pass"], nproc_per_node=ranks, hold=False).wait(check=True),
+        "call, by name": lambda: ddpkit.call(by_name, nproc_per_node=ranks, hold=False),
+        "call, by value": lambda: ddpkit.call(empty, nproc_per_node=ranks, hold=False),
     }
+    if hold:
+        found["call, held"] = lambda: ddpkit.call(empty, nproc_per_node=ranks)
     if importlib.util.find_spec("submitit"):
         found["submitit"] = lambda: _submitit(ranks)
     if importlib.util.find_spec("torchrunx"):
@@ -80,14 +85,30 @@ def _ray_warm(ranks: int) -> object:
     return ray.get([remote.remote() for _ in range(ranks)])
 
 
-def measure(rounds: int, ranks: int, without: Sequence[str]) -> dict[str, list[float]]:
+@contextmanager
+def held(ranks: int) -> Iterator[None]:
+    """Hold this machine with torch for the project in the current directory."""
+    Path("ddpkit.toml").touch()
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from ddpkit.__main__ import main; main()"
+    argv = [sys.executable, "-c", code, "hold", "-n", str(ranks)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as hold:
+        assert hold.stdout is not None
+        next(line for line in hold.stdout if "imported torch" in line)
+        try:
+            yield
+        finally:
+            hold.terminate()
+            hold.stdout.read()
+
+
+def measure(rounds: int, ranks: int, without: Sequence[str], *, hold: bool) -> dict[str, list[float]]:
     """Return the seconds of each way."""
     Path("calls_module.py").write_text(MODULE, encoding="utf-8")
     sys.path.insert(0, str(Path.cwd()))
     module: Any = importlib.import_module("calls_module")
     seconds: dict[str, list[float]] = {}
     for number in range(rounds + 1):
-        for name, call in ways(ranks, module.empty).items():
+        for name, call in ways(ranks, module.empty, hold=hold).items():
             if name.partition("-")[0] in without:
                 continue
             began = time.perf_counter()
@@ -106,12 +127,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--without", nargs="*", default=[], help="libraries that are left out: torchrunx, ray")
+    parser.add_argument("--hold", action="store_true", help="measure calls into a hold as well")
     parser.add_argument("--json", action="store_true", help="print JSON on standard output")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         os.environ["XDG_STATE_HOME"] = folder
-        seconds = measure(args.rounds, args.ranks, args.without)
+        with held(args.ranks) if args.hold else nullcontext():
+            seconds = measure(args.rounds, args.ranks, args.without, hold=args.hold)
         os.chdir("/")
     medians = {name: statistics.median(each) for name, each in seconds.items()}
     if args.json:
