@@ -158,6 +158,7 @@ class StepEnd:
 
     def __init__(self, command: int, spec: dict[str, Any]) -> None:
         self._command, self._grace, self._jobs = command, spec["grace"], spec["group_jobs"]
+        self._begun = False
         self._signals: list[tuple[float, int]] = []  # for srun, each with its time.monotonic()
 
     @property
@@ -165,6 +166,9 @@ class StepEnd:
         return self._signals[0][0] if self._signals else float("inf")
 
     def begin(self, step: str) -> None:
+        if self._begun:
+            return
+        self._begun = True
         job, _, number = step.partition(".")
         # scancel reaches one group of a heterogeneous job: by the group's own job id.
         steps = [f"{each}.{number}" for each in self._jobs or [job]]
@@ -202,8 +206,9 @@ def _relay(streams: dict[int, int], reader: StepReader, output: Output, now: Cal
         size = sum(map(len, pieces.values()))
         next_read = time.monotonic() + TOGETHER if 0 < size < FLOOD else 0.0
         lines += reader.overdue(now())
-        for host in reader.take_silent(now()):
-            checks.begin(host)
+        silent = [*reader.take_silent(now())]
+        if silent:
+            checks.begin(silent, reader.hosts)
         for host, why in checks.results():
             lost = [*reader.on_check(host, why, now())]
             if lost:

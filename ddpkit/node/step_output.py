@@ -135,6 +135,11 @@ class StepReader:
         """When `overdue` has something to do."""
         return min([self._failures.due, *(when for when, *_ in self._late), *self._silent_at.values()])
 
+    @property
+    def hosts(self) -> list[str]:
+        """The hosts of the tasks that have said where they are."""
+        return list(dict.fromkeys(task.host for task in self._tasks if task.host not in ("", "?")))
+
     def feed(self, number: int, data: bytes, now: float) -> Iterator[tuple[str, Any]]:
         """Take bytes of srun's standard output (1) or error (2). Times are seconds since the epoch."""
         *lines, self._held[number] = (self._held[number] + data).split(b"\n")
