@@ -187,7 +187,7 @@ def _relay(streams: dict[int, int], reader: StepReader, output: Output, now: Cal
 
     streams: 1 or 2, by the descriptor from which the command's standard output or error is read.
     """
-    poll, next_read, checks = select.poll(), 0.0, NodeChecks(reader.silence / 2)
+    poll, next_read, checks = select.poll(), 0.0, NodeChecks(reader.silence.limit / 2)
     for fd in streams:
         poll.register(fd, select.POLLIN)
     while streams:
@@ -206,9 +206,9 @@ def _relay(streams: dict[int, int], reader: StepReader, output: Output, now: Cal
         size = sum(map(len, pieces.values()))
         next_read = time.monotonic() + TOGETHER if 0 < size < FLOOD else 0.0
         lines += reader.overdue(now())
-        silent = [*reader.take_silent(now())]
+        silent = reader.silence.take(now())
         if silent:
-            checks.begin(silent, reader.hosts)
+            checks.begin(silent, reader.silence.hosts)
         for host, why in checks.results():
             lost = [*reader.on_check(host, why, now())]
             if lost:

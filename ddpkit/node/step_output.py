@@ -108,6 +108,74 @@ class Failures:
         return next(event for end, event in self._ends if end is first)
 
 
+class Silence:
+    """How long tasks that send signs of life are silent."""
+
+    def __init__(self, limit: float) -> None:
+        """`limit`: seconds after which a task's node is checked."""
+        self.limit = limit
+        self._hosts: dict[int, str] = {}  # of each such task
+        self._ends: dict[int, float] = {}  # when it was silent for too long; infinity: its node is checked
+        self._checks: dict[int, int] = {}  # how often it was checked since its last sign
+
+    @property
+    def due(self) -> float:
+        return min(self._ends.values(), default=float("inf"))
+
+    @property
+    def hosts(self) -> list[str]:
+        return list(dict.fromkeys(self._hosts.values()))
+
+    def sign(self, number: int, host: str, kind: str, now: float) -> None:
+        """Take any event of a task as a sign of life. From its first `beat` on it is waited for, until its `end`."""
+        if kind == "end":
+            self.forget(number)
+        elif kind == "beat" or number in self._ends:
+            self._hosts[number], self._ends[number] = host, now + self.limit
+            self._checks.pop(number, None)
+
+    def forget(self, number: int) -> None:
+        self._ends.pop(number, None)
+
+    def take(self, now: float) -> list[str]:
+        """Return the hosts of tasks that are silent for too long: the caller finds out whether they are lost."""
+        silent = [number for number, end in self._ends.items() if now >= end]
+        self._ends.update(dict.fromkeys(silent, float("inf")))
+        return [self._hosts[number] for number in silent]
+
+    def is_lost(self, host: str, why: str, now: float) -> bool:
+        """Take the answer about a host. `why`: it is lost, if no sign came; empty: each next check is later."""
+        checked = [n for n, end in self._ends.items() if end == float("inf") and self._hosts[n] == host]
+        for number in checked:
+            if why:
+                self.forget(number)
+                continue
+            self._checks[number] = checks = self._checks.get(number, 0) + 1
+            self._ends[number] = now + min(self.limit * 2**checks, max(self.limit, LONGEST_SILENCE))
+        return bool(why and checked)
+
+
+class Texts:
+    """Outputs of ranks and of what starts them, in whole lines: what has no line end waits for it."""
+
+    def __init__(self) -> None:
+        self.held: dict[tuple[int, int | None, int], str] = {}  # by task, rank and output
+
+    def add(self, task: int, rank: int | None, number: int, data: str) -> str | None:
+        """Return the lines that are whole now, without the last one's end; None: there is none."""
+        key = task, rank, number
+        lines, end, rest = (self.held.pop(key, "") + data).rpartition("\n")
+        if len(rest) >= LINE_LIMIT:
+            lines, end, rest = lines + end + rest, "\n", ""
+        if rest:
+            self.held[key] = rest
+        return lines if end else None
+
+    def waiting(self, task: int, rank: int | None) -> list[tuple[int, int | None, int]]:
+        """Return what a rank printed that waits."""
+        return [key for key in ((task, rank, 1), (task, rank, 2)) if key in self.held]
+
+
 class StepReader:
     """Yields what the output of the job gets: a label, empty for what has none, and a line or more; or ("", an event).
 
@@ -122,23 +190,15 @@ class StepReader:
         self._runtime: str = spec["runtime"]  # the program that enters the container of a task
         self._tasks = [Task() for _ in range(self.layout.tasks)]
         self._held = {1: b"", 2: b""}
-        self._texts: dict[tuple[int, int | None, int], str] = {}  # (task, rank, output): a line that has no end yet
-        self.silence: float = spec["silence"]  # seconds without a sign of life of a task that sends beats; 0: no limit
-        self._silent_at: dict[int, float] = {}  # when each such task was silent for too long; infinity: it is checked
-        self._checked: dict[int, int] = {}  # how often each was checked since its last sign
-        self.step = ""  # 123.0
-        self._failures, self._greeted = Failures(), False
+        self._texts = Texts()
+        self.silence = Silence(spec["silence"])
+        self.step, self._greeted, self._failures = "", False, Failures()
         self._late: list[tuple[float, str, str, str]] = []  # ends that srun reported: when they count, host, tasks, how
 
     @property
     def due(self) -> float:
         """When `overdue` has something to do."""
-        return min([self._failures.due, *(when for when, *_ in self._late), *self._silent_at.values()])
-
-    @property
-    def hosts(self) -> list[str]:
-        """The hosts of the tasks that have said where they are."""
-        return list(dict.fromkeys(task.host for task in self._tasks if task.host not in ("", "?")))
+        return min([self._failures.due, *(when for when, *_ in self._late), self.silence.due])
 
     def feed(self, number: int, data: bytes, now: float) -> Iterator[tuple[str, Any]]:
         """Take bytes of srun's standard output (1) or error (2). Times are seconds since the epoch."""
@@ -155,33 +215,18 @@ class StepReader:
         if now >= self._failures.due:
             yield from self._decide()
 
-    def take_silent(self, now: float) -> Iterator[str]:
-        """Yield each host whose task was silent for too long: the caller finds out whether it is lost."""
-        for number, when in self._silent_at.items():
-            if now >= when:
-                self._silent_at[number] = float("inf")
-                yield self._tasks[number].host
-
     def on_check(self, host: str, why: str, now: float) -> Iterator[tuple[str, Any]]:
-        """The answer about a silent host. `why`: it is lost; empty: it is not, and the next check is later."""
-        for number, when in list(self._silent_at.items()):
-            if self._tasks[number].host != host or when != float("inf"):  # a sign came meanwhile
-                continue
-            if why:
-                del self._silent_at[number]
-                reason = f"no heartbeat for {self.silence:g} s: {why}"
-                yield from self._fail(host, "slurmd", None, None, now, reason)
-            else:
-                self._checked[number] = checked = self._checked.get(number, 0) + 1
-                self._silent_at[number] = now + min(self.silence * 2**checked, max(self.silence, LONGEST_SILENCE))
+        """The answer about a silent host. `why`: it is lost; empty: it is not."""
+        if self.silence.is_lost(host, why, now):
+            yield from self._fail(host, "slurmd", None, None, now, f"no heartbeat for {self.silence.limit:g} s: {why}")
 
     def finish(self, code: int, now: float) -> Iterator[tuple[str, Any]]:
         """The end of srun, with its exit code."""
         for number in (1, 2):
             if self._held[number]:
                 yield from self.feed(number, b"\n", now)
-        for task, rank, number in list(self._texts):
-            yield from self._flush(task, rank, number)
+        for key in [*self._texts.held]:
+            yield from self._text(*key, "\n")
         late, self._late = self._late, []
         for _, host, tasks, how in late:
             yield from self._task_ended(host, tasks, how, now)
@@ -232,11 +277,7 @@ class StepReader:
         rank = event.get("rank")
         if rank is not None and rank not in self.layout.ranks(number):
             return
-        if kind == "beat" or number in self._silent_at:
-            self._silent_at[number] = now + self.silence
-            self._checked.pop(number, None)
-        if kind == "end":
-            self._silent_at.pop(number, None)
+        self.silence.sign(number, task.host, kind, now)
         if kind == "hello":
             task.clock.began = now
             self.step = event.get("step", "")
@@ -268,27 +309,18 @@ class StepReader:
             yield "", event
 
     def _text(self, task: int, rank: int | None, number: int, data: str) -> Iterator[tuple[str, Any]]:
-        """Yield the whole lines of an output. Text without a line end waits for its end."""
-        key = task, rank, number
-        lines, end, rest = (self._texts.pop(key, "") + data).rpartition("\n")
-        if len(rest) >= LINE_LIMIT:
-            lines, end, rest = lines + end + rest, "\n", ""
-        if rest:
-            self._texts[key] = rest
-        if end:
+        """Yield the whole lines of an output."""
+        lines = self._texts.add(task, rank, number, data)
+        if lines is not None:
             yield f"{self._agent if rank is None else rank} {self._tasks[task].host}", lines
-
-    def _flush(self, task: int, rank: int | None, number: int) -> Iterator[tuple[str, Any]]:
-        if (task, rank, number) in self._texts:
-            yield from self._text(task, rank, number, "\n")
 
     # ---- ends
 
     def _rank_ended(self, number: int, event: dict[str, Any], now: float) -> Iterator[tuple[str, Any]]:
         """Take the end of a rank. What may follow from another rank's failure waits, until all have failed at most."""
         rank, task = event["rank"], self._tasks[number]
-        for output in (1, 2):
-            yield from self._flush(number, rank, output)
+        for key in self._texts.waiting(number, rank):
+            yield from self._text(*key, "\n")
         task.ended.add(rank)
         if event["code"] == 0:
             yield "", event
@@ -334,7 +366,7 @@ class StepReader:
             return
         for number in _numbers(tasks, self.layout.first_task(here or 0), len(self._tasks)):
             task = self._tasks[number]
-            self._silent_at.pop(number, None)
+            self.silence.forget(number)
             left = [rank for rank in self.layout.ranks(number) if rank not in task.ended]
             if self.layout.by_node and left and not task.failed:
                 yield from self._fail(host, self._agent, status, killer, now)

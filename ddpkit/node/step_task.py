@@ -153,7 +153,7 @@ class StepSupervisor(Supervisor):
         if not self.launcher.heartbeat_is_due(now):
             return
         if self.beats:
-            self.launcher.send(e="beat")
+            self.launcher.send(e="beat", ranks={})
         if self.pipes.steps:
             self.began_steps = self.began_steps or now
             self.pipes.steps = self.steps.take(self.pipes.steps, (now - self.began_steps) / PARTS)
@@ -399,7 +399,7 @@ def main(spec_file: str, *command: str) -> None:
         step = os.environ.get("SLURM_JOB_ID", "") + "." + os.environ.get("SLURM_STEP_ID", "")
         supervisor.launcher.send(e="hello", pid=os.getpid(), host=host_name(), step=step, t=time.time())
         if supervisor.beats:
-            supervisor.launcher.send(e="beat")  # a node that is lost a moment later is silent as well
+            supervisor.launcher.send(e="beat", ranks={})  # a node that is lost a moment later is silent as well
         supervisor.run()
         remove(FOLDER)  # before srun may kill this task because of another one
         if supervisor.status:

@@ -238,16 +238,16 @@ def test_a_node_whose_task_is_silent_is_checked() -> None:
     feed(sent(0, e="beat") + sent(2, e="beat"), 5.0)
     feed(sent(0, e="out", rank=0, fd=1, data="also a sign"), 20.0)
     assert reader.due == 35.0
-    assert list(reader.take_silent(34.9)) == []
-    assert (list(reader.take_silent(35.0)), reader.due) == (["node2"], 50.0)
-    assert list(reader.take_silent(36.0)) == [], "it is checked already"
+    assert reader.silence.take(34.9) == []
+    assert (reader.silence.take(35.0), reader.due) == (["node2"], 50.0)
+    assert reader.silence.take(36.0) == [], "it is checked already"
     assert list(reader.on_check("node2", "", 40.0)) == []  # a busy node
     feed(sent(0, e="end"), 45.0)
     assert reader.due == 100.0  # each time later
-    assert list(reader.take_silent(100.0)) == ["node2"]
+    assert reader.silence.take(100.0) == ["node2"]
     feed(sent(2, e="beat"), 101.0)  # before the check has ended
     assert list(reader.on_check("node2", "slurmd does not run there", 102.0)) == []
-    assert list(reader.take_silent(131.0)) == ["node2"]
+    assert reader.silence.take(131.0) == ["node2"]
     ((_, failed),) = reader.on_check("node2", "the host or the network is down", 140.0)
     assert failed == {
         **{"e": "failed", "rank": None, "host": "node2", "what": "slurmd", "code": None, "signal": None, "t": 140.0},
