@@ -369,7 +369,12 @@ class RolesRun(Recorded):
             self._perform(self.order.begin())
             while not self.order.over:
                 self._save_states()
-                self._on_event(self.inbox.get()[1])
+                # A signal that comes just before the wait is acted on when the wait ends: no wait is for ever.
+                try:
+                    _, event = self.inbox.get(timeout=executor.LOOK_UP)
+                except queue.Empty:
+                    continue
+                self._on_event(event)
         finally:
             done.set()
             self.prepared.close()

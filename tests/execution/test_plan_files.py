@@ -18,7 +18,7 @@ from ddpkit.node.bundle import NAME
 
 SPEC = {
     "run": "x", "grace": 1.0, "ranks": [1], "by_node": False, "groups": [], "agent": "srun", "preload": [],
-    "cpus_per_task": [], "programs": [], "runtime": "", "lost": False, "marks": "",
+    "cpus_per_task": [], "programs": [], "runtime": "", "lost": False, "silence": 0.0, "group_jobs": [], "marks": "",
 }  # fmt: skip
 
 

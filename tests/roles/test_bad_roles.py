@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 import signal
 from pathlib import Path
@@ -211,6 +212,18 @@ def test_a_run_that_ends_in_the_pause_before_a_restart_starts_nothing_again(
     assert "infer has ended, and starts again after a pause; to stop the whole run: ddpkit stop " in shown.stderr
     assert len(list(tmp_path.glob("logs/*/roles/*"))) == 4
     assert "\nddpkit: infer.0" not in run.text.partition("SIGINT")[2]
+
+
+def test_a_signal_that_does_not_wake_the_loop_is_not_lost(start: START, tmp_path: Path) -> None:
+    """As one that comes just before the loop waits: here another thread gets it."""
+    (tmp_path / "train.py").write_text("import time; print('training', flush=True); time.sleep(3600)")
+    (tmp_path / "ddpkit.toml").write_text(TRAIN)
+    run = start("launch")
+    run.wait_for("training")
+    main = run.process.pid
+    others = [int(task.name) for task in Path(f"/proc/{main}/task").iterdir() if int(task.name) != main]
+    assert ctypes.CDLL(None).tgkill(main, min(others), signal.SIGINT) == 0
+    assert run.end() == 130, run.text
 
 
 # Rank 1 of the service fails, which may start again. While its rank 0 saves, the trainer fails and with it the run.
