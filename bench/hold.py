@@ -1,8 +1,10 @@
-"""First line of a rank of a launch into a hold, beside a cold launch with --preload: 2 x 4 ranks over ssh, in the lab.
+"""First line of a rank of a launch into a hold, beside a cold launch with --preload: 2 x 4 ranks in the lab.
 
+Over ssh, or in jobs of SLURM: there the cold launch is a step of an allocation that it already has, as the hold is.
 Then many launches into that one hold: memory and descriptors of the warm Pythons, and processes that are left.
 
-As a program: hold.py [--rounds 5] [--launches 200]. Exit code 1: the ratio is above its bound, or anything grew.
+As a program: hold.py [--backend ssh] [--rounds 5] [--launches 200]. Exit code 1: the ratio is above its bound, or
+anything grew.
 """
 
 from __future__ import annotations
@@ -22,13 +24,20 @@ from test_hold_lab import Project
 
 BOUND = 0.25
 JOB = "import torch; print('first', flush=True)\n"
-COLD = ("launch", "--no-hold", "-b", "ssh", "node1", "node2", "-n", "4", "--starter", "ranks", "--preload")
+HOLD = {"ssh": ("-b", "ssh", "node1", "node2", "-n", "4"), "slurm": ("-b", "slurm", "node1", "node2", "-n", "4")}
+COLD = {
+    "ssh": ("launch", "--no-hold", *HOLD["ssh"], "--starter", "ranks", "--preload"),
+    "slurm": ("launch", "--no-hold", "-b", "slurm-srun", "--preload"),
+}
+SALLOC = ("salloc", "-Q", "--nodelist=node3,node4", "-N2", "--ntasks-per-node=4", "sh", "-c", 'echo began; exec "$@"', "sh")
+BEFORE = {"ssh": (), "slurm": SALLOC}
 
 
-def first_line(project: Project, *words: str) -> tuple[float, float]:
-    """Seconds to the first line of a rank, and to the end of the launch."""
+def first_line(project: Project, *words: str, before: tuple[str, ...] = ()) -> tuple[float, float]:
+    """Seconds to the first line of a rank, and to the end of the launch. `before`: what gives it its nodes."""
     began = time.time()
-    launch = project.start(*words, "--", "job.py")
+    launch = project.start(*words, "--", "job.py", before=before)
+    began = launch.wait_for("began") if before else began
     first = launch.wait_for("] first") - began
     if launch.end() or "cold" in launch.text:
         raise SystemExit(launch.text)
@@ -46,15 +55,15 @@ def sizes(project: Project, base: set[int]) -> dict[str, tuple[int, int]]:
     return found
 
 
-def measure(project: Project, rounds: int, launches: int) -> bool:
+def measure(project: Project, backend: str, rounds: int, launches: int) -> bool:
     """Print what was measured. Returns whether all of it is within its bounds."""
     (project.folder / "job.py").write_text(JOB)
     base = set(project.before)
-    hold: Program = project.start("hold", "-b", "ssh", "node1", "node2", "-n", "4")
+    hold: Program = project.start("hold", *HOLD[backend])
     hold.wait_for("imported torch", 2)
     held, cold = [], []
     for _ in range(rounds):
-        cold.append(first_line(project, *COLD)[0])
+        cold.append(first_line(project, *COLD[backend], before=BEFORE[backend])[0])
         held.append(first_line(project, "launch")[0])
     ratio = statistics.median(held) / statistics.median(cold)
     print(f"first line of a rank: cold with --preload {statistics.median(cold):.2f} s, ", end="")
@@ -76,6 +85,7 @@ def measure(project: Project, rounds: int, launches: int) -> bool:
 def main() -> int:
     """Measure in a lab of its own."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--backend", choices=HOLD, default="ssh")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--launches", type=int, default=200)
     chosen = parser.parse_args()
@@ -84,7 +94,7 @@ def main() -> int:
         lab = Lab(Path(folder))
         lab.up()
         try:
-            return 0 if measure(Project(lab, Path(work)), chosen.rounds, chosen.launches) else 1
+            return 0 if measure(Project(lab, Path(work)), chosen.backend, chosen.rounds, chosen.launches) else 1
         finally:
             lab.down()
 

@@ -198,6 +198,7 @@ def _job(settings: LaunchSettings, kind: Kind, workdir: str, python: str, env: M
         gpus=replica.gpus if replica else None,
         cpus=replica.cpus if replica else None,
         ready=Ready.of(replica.ready, replica.ready_timeout) if replica and replica.ready else None,
+        stdin=settings.stdin,
     )
     return replace(job, folder=str(Path(settings.log_dir).absolute() / job.run_id))
 

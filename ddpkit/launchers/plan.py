@@ -75,6 +75,7 @@ class Job:
     gpus: range | None = None  # of each node, where others have the rest
     cpus: range | None = None  # the same, by their places among those that a process on the node can use
     ready: Ready | None = None
+    stdin: int | None = None  # the rank that is to read the launcher's standard input
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -507,11 +508,15 @@ def with_stdin(plan: Plan, rank: int | None) -> Plan:
     if rank is None:
         return plan
     front = f"--stdin {rank}"
-    if any(step.scheduled for step in plan.steps):
-        what = f"{front}: a scheduler starts these ranks, and passes no input on. Ranks in a hold can have it"
-        raise UsageError(what, f"ddpkit hold -b {plan.backend}" if plan.backend.startswith("slurm") else "add -b ssh")
     if not rank < plan.world_size:
         raise UsageError(f"{front}: the ranks of this launch are 0 to {plan.world_size - 1}", "add --stdin 0")
+    if plan.stdin == rank:  # the backend gives it to that rank
+        return plan
+    if any(step.scheduled for step in plan.steps):
+        what = f"{front}: a scheduler starts these ranks, and passes no input on. Ranks in a hold can have it"
+        if plan.backend == "slurm-srun":
+            what += ", or slurm-srun in an allocation of one group and without -o preload"
+        raise UsageError(what, f"ddpkit hold -b {plan.backend}" if plan.backend.startswith("slurm") else "add -b ssh")
     step = next((step for step in plan.steps if rank in step.ranks), plan.steps[0])
     if step.preload:
         raise UsageError(f"{front} works without -o preload, whose ranks are forks of one process", "add --no-preload")

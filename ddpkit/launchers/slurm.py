@@ -364,7 +364,15 @@ class Slurm(Contained):
             files=tuple(files),
             stage=job.stage.copies if job.stage else (),
             batch=batch,
+            stdin=self._stdin(job, world, layout),
         )
+
+    def _stdin(self, job: Job, world: Request, layout: Layout) -> int | None:
+        """Return the rank to which srun gives its input. Each rank has to be a task, and a submitted job has no input.
+
+        The srun of a heterogeneous job gives its input to the first task of each group.
+        """
+        return None if self._by_node(job) or layout.het or world.allocation is None else job.stdin
 
     def _modules(self, job: Job) -> tuple[str, ...]:
         """Return the modules that each node imports before it forks its ranks. Raises UsageError."""
@@ -403,6 +411,7 @@ class Slurm(Contained):
             group_jobs=world.allocation.jobs_of_groups if world.allocation else (),
             marks=f"{job.folder}/marks/events" if job.observe else "",
             collected=True,
+            stdin=self._stdin(job, world, layout),
         )
 
     def _check_binding(self, ranks: int) -> None:
@@ -686,6 +695,8 @@ class Slurm(Contained):
         argv: list[Word] = [*layout.srun(by_node=by_node), *(layout.gpu_options(held) if held else ())]
         # Each task takes its part of all CPUs of the job on its node: SLURM would bind steps beside each other alike.
         argv += ["--cpu-bind=none"] if job.cpus is not None else []
+        rank = self._stdin(job, world, layout)
+        argv += [] if rank is None else [f"--input={rank}"]
         if layout.attempts:  # one before may not have ended on a lost node
             argv += ["--overlap", Raw("--nodelist=$nodes")]
         elif held and not layout.listed and (world.spares is not None or world.hosts):

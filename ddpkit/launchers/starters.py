@@ -180,6 +180,7 @@ def task_file(
     group_jobs: Sequence[str] = (),
     marks: str = "",
     collected: bool = False,
+    stdin: int | None = None,
 ) -> File:
     """The file that tells the tasks of a scheduler's step (`ddpkit/node/step_task.py`) what to do.
 
@@ -187,7 +188,7 @@ def task_file(
     a task has all ranks of its node. groups: tasks in each group of a heterogeneous job, group_jobs: see `Step`.
     runtime: the program that enters the container of a task. lost: a lost node is a failure. silence: seconds without a
     sign of life after which a node is checked; 0: no limit. marks: the file of what ranks report of their start and
-    their steps. collected: `ddpkit/node/collect.py` reads the output of the tasks.
+    their steps. collected: `ddpkit/node/collect.py` reads the output of the tasks. stdin: the rank whose task has input.
     """
     hook = ["rank_hook"] if job.kind != "program" else []
     spec = {
@@ -206,6 +207,7 @@ def task_file(
         "group_jobs": list(group_jobs),
         "marks": marks,
         "collected": collected,
+        **({"stdin": stdin} if stdin is not None else {}),
         **({"cpus": cpus_variable(job)[CPUS]} if job.cpus is not None else {}),
     }
     return File(path=f"{job.folder}/task.json", text=json.dumps(spec) + "\n")

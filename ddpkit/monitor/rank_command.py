@@ -18,7 +18,7 @@ from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ddpkit.errors import DdpkitError, UsageError, install, no_process
 from ddpkit.launchers.host_names import Via
@@ -37,6 +37,7 @@ from ddpkit.transports.srun import overlap_step
 
 _FUTURE = "from __future__ import annotations\n"  # the first text has it, where it must stand
 BEFORE = 1 << 16  # bytes that a node may print before it carries a connection
+_ENDS = (os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED)
 _FOR_THE_COMMAND = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP)
 _SSH = (*OURS, "-oEscapeChar=none")  # for a person, unlike `hosts.ALONE`: ssh may ask
 
@@ -183,13 +184,48 @@ def run_on_terminal(place: RankPlace, words: Sequence[str]) -> int:
         raise no_process(error) from None
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: process.send_signal(number))
-    code = process.wait()
-    if before is not None:
-        with suppress(OSError, termios.error):  # it is gone
-            signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # a shell had the terminal's foreground
-            os.tcsetpgrp(0, os.getpgrp())
-            termios.tcsetattr(0, termios.TCSADRAIN, before)
+    code = process.wait() if before is None else _wait_on_terminal(process, before)
     return code if code >= 0 else 128 - code
+
+
+def _wait_on_terminal(process: subprocess.Popen[bytes], before: list[Any]) -> int:
+    """Wait for a command. Returns its code; the terminal is as it was.
+
+    Where Ctrl-Z stops it, this process stops as well: its shell waits for this process alone, and takes the terminal.
+    """
+    while _has_stopped(process):
+        theirs = termios.tcgetattr(0)
+        _take_terminal(before)
+        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTSTP)  # until it is continued; without a shell that could, it does not stop
+        signal.signal(signal.SIGTSTP, signal.SIG_IGN)
+        if os.tcgetpgrp(0) == os.getpgrp():  # `fg`, and not `bg`
+            termios.tcsetattr(0, termios.TCSADRAIN, theirs)
+            os.tcsetpgrp(0, os.getpgid(process.pid))
+        process.send_signal(signal.SIGCONT)
+    with suppress(OSError, termios.error):  # it is gone
+        _take_terminal(before)
+    return process.wait()
+
+
+def _has_stopped(process: subprocess.Popen[bytes]) -> bool:
+    """Wait until a command has stopped or ended. Returns whether it has stopped."""
+    with suppress(ChildProcessError):  # a handler of a signal has seen its end
+        while True:
+            seen = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WSTOPPED | os.WNOWAIT)
+            if seen is None or seen.si_code in _ENDS:
+                break
+            if os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOHANG):
+                return True
+    return False
+
+
+def _take_terminal(state: list[Any]) -> None:
+    """Make this process the one in front, and set the terminal's state."""
+    handler = signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # a shell of the command had the terminal's foreground
+    os.tcsetpgrp(0, os.getpgrp())
+    termios.tcsetattr(0, termios.TCSADRAIN, state)
+    signal.signal(signal.SIGTTOU, handler)
 
 
 def relay_words(port: int) -> list[str]:

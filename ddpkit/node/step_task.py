@@ -336,6 +336,8 @@ def request(spec: dict[str, Any], command: list[str], environ: Any) -> dict[str,
         "programs": spec["programs"],
         "grace": spec["grace"],
         "silence": spec["silence"],
+        "stdin": spec.get("stdin") if spec.get("stdin") in ranks else None,
+        "from_task": True,
     }
 
 

@@ -54,7 +54,7 @@ class Supervisor:
         self.loop = EventLoop()
         self.launcher = self.connect(float(request.get("silence", 0.0)), received, seals)
         send = self.launcher.send
-        self.stdin = RankInput(self.loop, send, request.get("stdin"))
+        self.stdin = RankInput(self.loop, send, request.get("stdin"), from_task=request.get("from_task", False))
         self.output = RankOutput(self.loop, send, self.stdin.rank)
         self.children = Children(self.loop)
         restarts = max([0, *(proc.get("restarts", 0) for proc in request["procs"])])

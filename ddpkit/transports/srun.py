@@ -293,7 +293,9 @@ class SrunLink:
     def send(self, command: Command) -> None:
         """Send a command. A stop signals the ranks, and ends srun after their grace: it would kill them at once."""
         grace = command["grace"] if command["c"] == "stop" else 0.0
-        if command["c"] == "signal":
+        if command["c"] == "input":
+            self._inner.send(command)
+        elif command["c"] == "signal":
             self._signal(command["name"])
         elif command["c"] == "stop" and grace > 0 and self._reader.step:
             # After a failure srun is ending the step by itself.

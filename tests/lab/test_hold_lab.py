@@ -36,8 +36,8 @@ class Project:
     def run(self, *args: str) -> subprocess.CompletedProcess[str]:
         return self.lab.run("login", *DDPKIT, *args, cwd=self.folder, env=self.env, check=False)
 
-    def start(self, *args: str) -> Program:
-        argv = self.lab.argv("login", [*DDPKIT, *args], self.folder)
+    def start(self, *args: str, before: tuple[str, ...] = ()) -> Program:
+        argv = self.lab.argv("login", [*before, *DDPKIT, *args], self.folder)
         self.started.append(Program(argv, env={**self.lab.environ(), **self.env}))
         return self.started[-1]
 

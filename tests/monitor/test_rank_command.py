@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -104,6 +106,32 @@ def test_a_shell_in_a_terminal(waits: Command, clean_environ: dict[str, str], tm
     assert len(states) == 2
     assert states[0] == states[1]
     terminal.close()
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="no shell with job control")
+def test_a_command_is_suspended_and_goes_on(waits: Command, clean_environ: dict[str, str], tmp_path: Path) -> None:
+    """Ctrl-Z gives the terminal back to the shell that started it, as it was; `fg` gives it to the command again."""
+    env = {**clean_environ, "TERM": "xterm", "INPUTRC": "/dev/null", "PS1": "> "}
+    terminal = Terminal(["bash", "--norc", "--noediting", "-i"], tmp_path, env)
+    command = "stty -echo; echo be''gun; read line; echo read $line; stty -g; read line; echo read $line"
+    os.write(terminal.handle, b"echo before $(stty -g)\n")
+    terminal.wait_for(lambda: terminal.shows("before [0-9a-f]+:"))
+    words = [sys.executable, "-m", "ddpkit", "shell", "--rank", "1", "--", "sh", "-c", command]
+    os.write(terminal.handle, f"{join(words)}\n".encode())
+    terminal.wait_for(lambda: terminal.shows("begun$"))
+    for number in range(2):
+        os.write(terminal.handle, b"\x1a")
+        terminal.wait_for_bytes(b"Stopped", number + 1)
+        os.write(terminal.handle, b"echo after %d $(stty -g)\n" % number)
+        terminal.wait_for(lambda: terminal.shows(f"after {number} [0-9a-f]+:"))
+        os.write(terminal.handle, b"fg\nline %d\n" % number)
+        terminal.wait_for(lambda: terminal.shows(f"read line {number}$"))
+    os.write(terminal.handle, b"echo code $?; exit\n")
+    assert terminal.end() == 0
+    assert terminal.shows("code 0$")
+    states = re.findall(r"(?:before|after \d) ([0-9a-f]+:\S+)", "\n".join(terminal.glass.lines))
+    assert len(states) == 3
+    assert len(set(states)) == 1
 
 
 def test_a_process_with_a_reused_number_is_not_entered(tmp_path: Path) -> None:

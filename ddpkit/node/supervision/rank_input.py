@@ -1,4 +1,4 @@
-"""Standard input of one rank: bytes from the launcher wait here until the rank reads. A part of `supervisor.py`.
+"""Standard input of one rank, or of srun: bytes from the launcher wait here until it reads. Part of `supervisor.py`.
 
 The launcher sends no more than it has heard to be taken (`execution/rank_input.py`): few wait.
 """
@@ -17,17 +17,23 @@ if TYPE_CHECKING:
 class RankInput:
     """The pipe to the rank that has the launcher's standard input; `rank` None: none has it."""
 
-    def __init__(self, loop: EventLoop, send: Callable[..., None], rank: int | None) -> None:
-        self.rank = rank
+    def __init__(self, loop: EventLoop, send: Callable[..., None], rank: int | None, *, from_task: bool) -> None:
+        """`from_task`: this process is the task of srun to which that gives the input."""
+        self.rank, self._from_task = rank, from_task
         self._loop, self._send = loop, send
         self._fd = -1
         self._waiting = bytearray()
         self._ended = False  # nothing more comes
 
     def open(self, rank: int | None) -> int:
-        """Return what a process reads as its standard input: the pipe for that rank, for others an empty one."""
-        if rank is None or rank != self.rank:
+        """Return what a process reads as its standard input: the pipe for that rank, for others an empty one.
+
+        `rank` None: srun, which gives it to the rank. Where something else starts ranks, none has it.
+        """
+        if self.rank is None or rank not in (None, self.rank):
             return os.open(os.devnull, os.O_RDWR)
+        if self._from_task:
+            return os.dup(0)
         read, self._fd = os.pipe()
         os.set_blocking(self._fd, False)
         return read
