@@ -29,7 +29,17 @@ COLD = {
     "ssh": ("launch", "--no-hold", *HOLD["ssh"], "--starter", "ranks", "--preload"),
     "slurm": ("launch", "--no-hold", "-b", "slurm-srun", "--preload"),
 }
-SALLOC = ("salloc", "-Q", "--nodelist=node3,node4", "-N2", "--ntasks-per-node=4", "sh", "-c", 'echo began; exec "$@"', "sh")
+SALLOC = (
+    "salloc",
+    "-Q",
+    "--nodelist=node3,node4",
+    "-N2",
+    "--ntasks-per-node=4",
+    "sh",
+    "-c",
+    'echo began; exec "$@"',
+    "sh",
+)
 BEFORE = {"ssh": (), "slurm": SALLOC}
 
 

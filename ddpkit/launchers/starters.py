@@ -188,7 +188,7 @@ def task_file(
     a task has all ranks of its node. groups: tasks in each group of a heterogeneous job, group_jobs: see `Step`.
     runtime: the program that enters the container of a task. lost: a lost node is a failure. silence: seconds without a
     sign of life after which a node is checked; 0: no limit. marks: the file of what ranks report of their start and
-    their steps. collected: `ddpkit/node/collect.py` reads the output of the tasks. stdin: the rank whose task has input.
+    their steps. collected: `ddpkit/node/collect.py` reads the output of the tasks. stdin: the rank with srun's input.
     """
     hook = ["rank_hook"] if job.kind != "program" else []
     spec = {

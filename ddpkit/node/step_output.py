@@ -284,7 +284,8 @@ class StepReader:
         # `at`: of the task's shell, before the runtime of its container
         event["host"] = task.host = event["host"] if kind in ("hello", "at") else task.host
         if kind == "out":
-            yield from self._text(number, rank, event["fd"], event["data"]) if not event.get("prompt") else [("", event)]
+            asks = event.get("prompt", False)  # it has no line end
+            yield from [("", event)] if asks else self._text(number, rank, event["fd"], event["data"])
             return
         if kind in OBSERVED:
             yield OBSERVE, {**event}  # in the node's time, as are all reports of its ranks

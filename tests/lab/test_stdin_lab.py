@@ -108,4 +108,5 @@ def test_where_no_task_is_a_rank(
         env=project.env,
         check=False,
     )
-    assert done.returncode == 121 and "ddpkit hold -b slurm" in done.stderr, done.stderr
+    assert done.returncode == 121, done.stderr
+    assert "ddpkit hold -b slurm" in done.stderr

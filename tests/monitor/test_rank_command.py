@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -123,9 +124,9 @@ def test_a_command_is_suspended_and_goes_on(waits: Command, clean_environ: dict[
         os.write(terminal.handle, b"\x1a")
         terminal.wait_for_bytes(b"Stopped", number + 1)
         os.write(terminal.handle, b"echo after %d $(stty -g)\n" % number)
-        terminal.wait_for(lambda: terminal.shows(f"after {number} [0-9a-f]+:"))
+        terminal.wait_for(partial(terminal.shows, f"after {number} [0-9a-f]+:"))
         os.write(terminal.handle, b"fg\nline %d\n" % number)
-        terminal.wait_for(lambda: terminal.shows(f"read line {number}$"))
+        terminal.wait_for(partial(terminal.shows, f"read line {number}$"))
     os.write(terminal.handle, b"echo code $?; exit\n")
     assert terminal.end() == 0
     assert terminal.shows("code 0$")
