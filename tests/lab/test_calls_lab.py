@@ -14,6 +14,7 @@ import pytest
 from cluster import Lab
 from launches import MARK, ROOT, marked
 from launching import SALLOC, wait_until
+from test_hold_lab import Project, project  # noqa: F401 (a fixture)
 
 PATIENCE = 120.0
 HOSTS = ["node1", "node2"]
@@ -72,6 +73,12 @@ def one(item):
 print(json.dumps(list(ddpkit.map(one, range(5), **keywords))))
 """
 
+HELD = """
+def warm():
+    return os.uname().nodename, "fractions" in sys.modules, os.environ["WORLD_SIZE"]
+print(json.dumps(ddpkit.call(warm)))
+"""
+
 
 @pytest.fixture
 def run(idle_lab: Lab, tmp_path: Path) -> Iterator[Callable[..., list[Any]]]:
@@ -128,3 +135,21 @@ def test_items_in_an_allocation(run: Callable[..., list[Any]]) -> None:
     items = json.loads(run(ITEMS, {"backend": "slurm", "nnodes": 2, "gpus": 0}, *SALLOC)[-1])
     assert [item[0][0] for item in items] == [*range(5)]
     assert {item[0][1] for item in items} == set(HOSTS)
+
+
+@pytest.mark.parametrize("way", ["ssh", "slurm"])
+def test_a_hold_of_nodes(
+    way: str,
+    run: Callable[..., list[Any]],
+    project: Project,  # noqa: F811
+) -> None:
+    """A call goes to the warm Pythons of a hold, fails as anywhere, and leaves the hold as it was."""
+    hold = project.hold("-b", way, *HOSTS, "-n", "2")
+    values, failure, left = map(json.loads, run(VALUES, {})[-3:])
+    assert values == [[3 * rank, f"node{1 + rank // 2}", 8, 100_000] for rank in range(4)]
+    assert failure == [1, "node1", "ValueError", "no data", True, 1]
+    assert left == []
+    assert json.loads(run(HELD, {})[-1]) == [[HOSTS[rank // 2], True, "4"] for rank in range(4)]
+    assert project.run("hold", "--end").returncode == 0
+    hold.end()
+    project.wait_for_nothing_left()
