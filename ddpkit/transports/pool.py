@@ -29,6 +29,7 @@ from ddpkit.transports.protocol import revealed
 from ddpkit.transports.reachability import Attempt, Target
 
 AT_ONCE = 64  # connections that are being made at the same time
+LOOK_UP = 0.5  # seconds of one wait for the next host
 # Timeouts in seconds hold for this connect_timeout, and are scaled for a longer one. All errors are known in 15 s.
 USUAL_TIMEOUT = 5.0
 CONNECT_TIMEOUT = 10.0  # for all nodes, retries included
@@ -127,7 +128,7 @@ class ConnectionAttempt:
                 # Not a pool: at exit Python would wait for its threads, and one of them for a host that is off.
                 threading.Thread(target=work, daemon=True).start()
             for _ in specs:
-                spec, result = done.get()
+                spec, result = _next(done)
                 del self.waiting[spec.label]
                 yield spec, result
         finally:
@@ -188,6 +189,13 @@ def container_cause(text: str) -> tuple[str, str] | None:
         if first and first.kind == "cause" and first.entry
         else None
     )
+
+
+def _next(results: queue.SimpleQueue[tuple[HostSpec, Channel | Problem]]) -> tuple[HostSpec, Channel | Problem]:
+    """Wait for the next host. A signal that comes just before a wait is acted on at its end, so that each ends soon."""
+    while True:
+        with suppress(queue.Empty):
+            return results.get(timeout=LOOK_UP)
 
 
 def _close_channels(results: queue.SimpleQueue[tuple[HostSpec, Channel | Problem]]) -> None:
