@@ -24,12 +24,18 @@ PROGRAMS = frozenset("ls command cat grep stat id df getent ssh-keygen git sinfo
 REFUSED = ("option ", "ddpkit ", "backend local runs on this machine only", "--")
 _PLACEHOLDER = re.compile(r"\b(?!DDPKIT|CUDA|SLURM|PATH=)[A-Z]{3,}\b|\.\.\.")
 _END = re.compile(r"; |, (?:or|with|and|as|if|in|which|ddpkit) ?|: ddpkit | lists | shows ")  # of the first command
-# A hint may not have these, in whatever words: they delete, overwrite or end what is the user's.
+# What deletes, overwrites or ends something, in any hint. Whether it is the user's, a text cannot know.
 DESTROYS = re.compile(
-    r"(?:^|[;&|`(]|: |sudo |xargs |-exec )\s*"
-    r"(?:rm|mv|dd|shred|truncate|pkill|killall|kill(?! -CONT)|chmod|chown|rsync|tee(?! -a)) |"
-    r"\bsed -i|\s-delete\b|\bgit (?:checkout|reset|clean|stash)\b|\s>\s*[\w/~.$]|\bunlink |\bscancel\b|"
-    r"--overwrite_"
+    r"(?<![\w./-])(?:(?<!ddpkit )rm (?=[-~/{`'\w$])|rmdir |shred |truncate |mv |unlink |scancel\b"
+    r"|kill -(?!CONT|0\b)|kill (?=\d|PID|\{)|killall |pkill "
+    r"|sed -i|chown |mkfs|dd |scontrol (?:update|requeue)|git (?:reset|clean|checkout|stash)"
+    r"|docker (?:rm|rmi|kill|stop) "
+    r"|docker \w* ?prune|podman (?:rm|system reset)|ipcrm|kubectl (?:delete|drain|replace)|enroot remove"
+    r"|conda (?:remove|clean)|pip uninstall|pip cache purge|tmux kill|modprobe -r|rmmod"
+    r"|systemctl (?:stop|restart|disable)|fuser -k|ssh-keygen -R|umount |ray stop|chmod )"
+    r"|(?:^|[;&|`(]|: |sudo |xargs |-exec )\s*(?:rsync|tee(?! -a)) |\s-delete\b|--overwrite_"
+    r"|\b[Dd]elete (?:the|that|this|its|them|each|all|old|sessions|a)\b"
+    r"|(?<![-<>=|&\w\d\[])>{1,2} ?(?!=|/dev/null|LOG\b)[~/.$A-Za-z]"
 )
 
 

@@ -140,7 +140,7 @@ def _wait_for_job(run: Run, limit: float) -> RunStatus:
     """Wait for a job's end, and for the launcher that follows it on this host."""
     until = time.monotonic() + limit
     # A busy scheduler may give no answer for a while: that is no end.
-    while (now := status.get_status(run_index.reload(run))).state.living or now.state is RunState.UNKNOWN:
+    while (now := status.get_status(run_index.reload(run))).state.living_or_unknown:
         if time.monotonic() > until:
             raise DdpkitError(
                 f"job {run.job_id} has not ended in {limit:g} s: {now.words}", status.command("status", run)

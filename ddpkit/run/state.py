@@ -38,6 +38,11 @@ class RunState(str, Enum):
         return self.living or self is RunState.ELSEWHERE
 
     @property
+    def living_or_unknown(self) -> bool:
+        """Whether the run is living, or its scheduler does not answer."""
+        return self.living or self is RunState.UNKNOWN
+
+    @property
     def ended(self) -> bool:
         """Whether the end of the run is known."""
         return self in (RunState.DONE, RunState.FAILED, RunState.STOPPED, RunState.OVER)

@@ -239,7 +239,7 @@ def living_here() -> list[Run]:
     mine = started_here(run_index.list_runs())
     runs = [entry.run for entry in mine if entry.run and not entry.run.state.ended]
     states = zip(runs, get_statuses(runs), strict=True)
-    return [run for run, now in states if now.state.living or now.state is RunState.UNKNOWN]
+    return [run for run, now in states if now.state.living_or_unknown]
 
 
 def current_project() -> Path | None:
