@@ -422,8 +422,17 @@ def _is_inside(path: str, folder: str) -> bool:
 
 
 GIT_LIMIT = 20.0  # seconds for git: it runs beside the launch
-# A directory of a clone can be a bare repository with a configuration of its own, and that names programs.
-_GIT_SAFE = ("-c", "safe.bareRepository=explicit", "-c", "core.fsmonitor=false")
+# A directory can be a repository that somebody else made, and its configuration names programs: so can any directory of
+# a clone, as a bare repository.
+_GIT_SAFE = ("-c", "safe.bareRepository=explicit", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
+_GIT_ENV = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1"}  # another git may want to write
+# Settings with which a look at the tracked files runs no program: no filter, no way to a remote for missing files.
+_RUNS_NOTHING = re.compile(
+    r"core\.(?:repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|symlinks|precomposeunicode|autocrlf|eol"
+    r"|safecrlf|quotepath|sparsecheckout\w*|editor|pager|sshcommand|hookspath|fsmonitor)"
+    r"|remote\..*\.(?:url|pushurl|fetch|push|mirror|prune|tagopt)|extensions\.objectformat"
+    r"|(?:branch|user|submodule|lfs|pull|push|fetch|gc|gui|init|advice|rebase|credential)\..*"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -432,7 +441,7 @@ class Code:
 
     commit: str  # empty: there is none yet
     branch: str  # empty: none is checked out
-    dirty: bool  # tracked files differ from the commit
+    dirty: bool | None  # tracked files differ from the commit; None: not looked, for that would run a program
     remote: str  # URL of `origin`, without user, password and query; empty: none
 
 
@@ -448,17 +457,28 @@ class Versions:
 
 def read_code(workdir: str) -> Code | None:
     """Ask git for the state of a directory; None where it is in no repository, or git is slow or absent."""
-    lines = _git(workdir, "status", "--porcelain=v2", "--branch", "--untracked-files=no")
-    if lines is None:
+    if _git(workdir, "rev-parse", "--git-dir") is None:
         return None
-    heads = dict(line[2:].split(" ", 1) for line in lines if line.startswith("# ") and line.count(" ") >= 2)
-    commit, branch = heads.get("branch.oid", ""), heads.get("branch.head", "")
+    commit = _git(workdir, "rev-parse", "--verify", "--quiet", "HEAD")
+    branch = _git(workdir, "symbolic-ref", "--quiet", "--short", "HEAD")
+    remote = _git(workdir, "config", "--get", "remote.origin.url")
     return Code(
-        commit="" if commit == "(initial)" else commit,
-        branch="" if branch == "(detached)" else branch,
-        dirty=any(not line.startswith("#") for line in lines),
-        remote=without_secrets(next(iter(_git(workdir, "config", "--get", "remote.origin.url") or ()), "")),
+        commit=next(iter(commit or ()), ""),
+        branch=next(iter(branch or ()), ""),
+        dirty=_is_dirty(workdir),
+        remote=without_secrets(next(iter(remote or ()), "")),
     )
+
+
+def _is_dirty(workdir: str) -> bool | None:
+    """Return whether tracked files differ from the commit; None where a look could run a program, and if git is old."""
+    listed = "".join(_git(workdir, "config", "--list", "--includes", "--show-scope", "--name-only", "-z") or ())
+    settings = listed.split("\0")
+    own = [name for scope, name in zip(settings[::2], settings[1::2], strict=False) if scope in ("local", "worktree")]
+    if not own or not all(map(_RUNS_NOTHING.fullmatch, own)):
+        return None
+    lines = _git(workdir, "status", "--porcelain", "--untracked-files=no", "--ignore-submodules=dirty")
+    return None if lines is None else bool(lines)
 
 
 def _git(workdir: str, *words: str) -> list[str] | None:
@@ -466,7 +486,7 @@ def _git(workdir: str, *words: str) -> list[str] | None:
         done = subprocess.run(
             ["git", *_GIT_SAFE, *words],
             cwd=workdir,
-            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},  # another git may want to write
+            env={**os.environ, **_GIT_ENV},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -80,6 +80,36 @@ def test_the_configuration_of_a_bare_repository_in_a_clone_runs_nothing(tmp_path
     assert not ran.exists()
 
 
+@pytest.mark.parametrize("place", ["config", "worktree", "include"])
+def test_a_repository_of_somebody_else_runs_nothing(place: str, tmp_path: Path) -> None:
+    """A filter sees each file whose time differs from the index, as after an archive was unpacked."""
+    git(tmp_path, "init", "-q", "-b", "main")
+    ran = tmp_path / "ran"
+    (tmp_path / "a").write_text("1")
+    (tmp_path / ".gitattributes").write_text("* filter=x\n")
+    git(tmp_path, "add", "a", ".gitattributes")
+    git(tmp_path, "commit", "-q", "-m", "a")
+    assert read_code(str(tmp_path)) == Code(
+        commit=git(tmp_path, "rev-parse", "HEAD"), branch="main", dirty=False, remote=""
+    )
+    program = f'[filter "x"]\nclean = "touch {ran}; cat"\n'
+    if place == "include":
+        (tmp_path / ".git/more").write_text(program)
+        git(tmp_path, "config", "include.path", "more")
+    elif place == "worktree":
+        git(tmp_path, "config", "extensions.worktreeConfig", "true")
+        (tmp_path / ".git/config.worktree").write_text(program)
+    else:
+        with (tmp_path / ".git/config").open("a") as config:
+            config.write(program)
+    (tmp_path / "a").write_text("2")
+    code = read_code(str(tmp_path))
+    assert not ran.exists()
+    assert code == Code(commit=git(tmp_path, "rev-parse", "HEAD"), branch="main", dirty=None, remote="")
+    git(tmp_path, "status")
+    assert ran.exists()  # what git does on its own
+
+
 def slow_git(folder: Path) -> str:
     """A directory whose git never answers."""
     (folder / "git").write_text("#!/bin/sh\nexec sleep 3600\n")
