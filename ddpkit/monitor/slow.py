@@ -26,7 +26,7 @@ from ddpkit.text import format_ranks
 WATCHED = 15.0  # seconds of a look
 COLLECTIVES = 400_000  # of all ranks together, that nodes report
 LEAST = 0.05  # of the time that the others lose: less is not named
-CERTAIN = 4.0  # standard errors between a slow rank and the next one
+CERTAIN = 4.0  # standard errors of a slow rank's distance to the others
 MOST_PARTS = 64
 FEW = 5  # looks of a part below which it does not count
 SHOWN = 3  # places of a slow rank
@@ -325,12 +325,29 @@ def choose(shares: Mapping[int, Sequence[float]]) -> Chosen | None:
     means = sorted((statistics.fmean(parts), rank) for rank, parts in shares.items())
     gaps = [(means[index][0] - means[index - 1][0], index) for index in range(1, len(means) // 2 + 1)]
     gap, index = max(gaps)  # the widest gap: ranks before this index wait less than all others
-    below, above = shares[means[index - 1][1]], shares[means[index][1]]
-    differences = [more - less for less, more in zip(below, above, strict=True)]
-    error = statistics.stdev(differences) / len(differences) ** 0.5
-    if gap < LEAST or gap < CERTAIN * error:
+    others = zip(*(shares[rank] for _, rank in means[index:]), strict=True)
+    differences = [
+        statistics.fmean(more) - less for less, more in zip(shares[means[index - 1][1]], others, strict=True)
+    ]
+    if gap < LEAST or gap < CERTAIN * _error(differences):
         return None
     return Chosen(tuple(sorted(rank for _, rank in means[:index])), gap)
+
+
+def _error(values: Sequence[float]) -> float:
+    """Return the standard error of the mean of values that follow each other.
+
+    Neighbours depend on each other: where a step lasts for two parts, a stage of a pipeline waits in every other one.
+    So it is that of means over windows (overlapping batch means, Meketon and Schmeiser 1984), of the best size.
+    """
+    count, mean = len(values), statistics.fmean(values)
+    sizes = [*range(2, count // 4 + 1)] or [1]
+    errors = []
+    for size in sizes:
+        windows = [statistics.fmean(values[start : start + size]) for start in range(count - size + 1)]
+        squares = sum((each - mean) ** 2 for each in windows)
+        errors.append((size * squares / ((count - size) * (count - size + 1))) ** 0.5)
+    return min(errors)
 
 
 def _facts_of(chosen: Chosen, shares: Mapping[int, Sequence[float]], watched: Sequence[Watched]) -> SlowRanks:

@@ -26,6 +26,7 @@ from ddpkit.monitor.slow import choose, find
 from ddpkit.monitor.watchdog import SlowWatch
 from ddpkit.node.calls.rank_waits import is_wait
 
+PIPELINES = json.loads((Path(__file__).parent / "pipelines.json").read_text())
 SPAN, PARTS = 10.0, 20
 STEP = 0.1  # seconds of a step
 Ranks = dict[int, dict[str, Any]]
@@ -190,6 +191,13 @@ def test_ranks_of_several_groups_are_compared_in_each() -> None:
 def test_the_choice(shares: dict[int, list[float]], named: tuple[int, ...] | None) -> None:
     chosen = choose(shares)
     assert (chosen and chosen[0]) == named
+
+
+@pytest.mark.parametrize("case", PIPELINES, ids=lambda case: f"{case['kind']}-{case['slow']}")
+def test_a_pipeline_whose_steps_are_longer_than_a_part(case: dict[str, Any]) -> None:
+    """Recorded on a busy machine: a step lasts for two parts, so that each stage waits in every other one."""
+    chosen = choose({int(rank): parts for rank, parts in case["shares"].items()})
+    assert (list(chosen.ranks) if chosen else []) == ([] if case["slow"] is None else [case["slow"]])
 
 
 def test_ranks_that_could_not_be_watched_are_listed() -> None:
