@@ -142,7 +142,8 @@ def make_model(size: int, dropout: float) -> nn.Module:
 
 def read_metrics(path: Path, last: int) -> tuple[list[str], bool]:
     """Return an earlier run's lines up to step `last`, and whether there are more. Refuses a file of something else."""
-    if path.exists() and not (path.is_file() or path.is_char_device()):  # to open a pipe could last for ever
+    # To open a pipe could last for ever, and a link of somebody else, in a shared directory, names any file.
+    if path.is_symlink() or (path.exists() and not (path.is_file() or path.is_char_device())):
         refuse(BAD_REQUEST, f"--metrics: {path} is there, and is no file; hint: --metrics FILE, a new file")
     text = path.read_bytes().decode(errors="replace") if path.is_file() else ""
     lines = text.splitlines(keepends=True)
@@ -295,7 +296,7 @@ class Training:
         if ahead:
             self.move_aside(ahead, "an earlier run left")
         path.parent.mkdir(parents=True, exist_ok=True)
-        self.metrics = path.open("a", buffering=1)
+        self.metrics = open(path, "a", buffering=1, opener=lambda name, how: os.open(name, how | os.O_NOFOLLOW, 0o666))
         self.metrics.writelines(kept if has_more else [])
 
     def take_name(self, draft: Path, path: Path) -> bool:

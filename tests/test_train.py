@@ -479,15 +479,18 @@ def test_a_checkpoint_that_is_a_pipe_is_left_out(tmp_path: Path) -> None:
     assert (tmp_path / "earlier_1" / checkpoint(tmp_path, 9).name).is_fifo()
 
 
-@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+@pytest.mark.parametrize(
+    "make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("new"), lambda path: path.symlink_to("/dev/null")]
+)
 def test_metrics_that_are_no_file_are_refused(
     make: Any, script: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """A pipe that nobody reads would be waited for, deaf to TERM."""
+    """A pipe that nobody reads would be waited for, deaf to TERM. A link of somebody else names any file."""
     make(tmp_path / "metrics")
     with pytest.raises(SystemExit, match="2"):
         script.main([*SMALL, "--metrics", "metrics", "--checkpoint-dir", str(tmp_path)])
     assert "metrics is there, and is no file" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
 
 
 def test_metrics_after_the_restored_step_are_kept_elsewhere(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ strategy: data, tensor and pipeline parallelism. A rank waits
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -346,7 +347,7 @@ def _error(values: Sequence[float]) -> float:
     for size in sizes:
         windows = [statistics.fmean(values[start : start + size]) for start in range(count - size + 1)]
         squares = sum((each - mean) ** 2 for each in windows)
-        errors.append((size * squares / ((count - size) * (count - size + 1))) ** 0.5)
+        errors.append(math.sqrt(size * squares / ((count - size) * (count - size + 1))))
     return min(errors)
 
 
