@@ -278,6 +278,8 @@ def _run(argv: list[str]) -> int:
     has_script = "--" in argv and argv[0] in (*_LAUNCHES, "shell")
     end = argv.index("--") if has_script else len(argv)
     line, is_translated = Line(argv[:end], argv[end + 1 :] if has_script else None), False
+    if line.command not in (*_LAUNCHES, "shell") or "--dry-run" in line.words:
+        _forget_relative_path()
     try:
         if line.words[:1] == ["help"]:
             line = Line([*line.words[1:2], "--help"], None)
@@ -302,6 +304,12 @@ def _run(argv: list[str]) -> int:
             raise
         return _explain(_parse_error(error, group, line.words))
     return 0
+
+
+def _forget_relative_path() -> None:
+    """Search programs in absolute directories alone: a look runs no `scontrol` of the directory that it looks at."""
+    absolute = [each for each in os.environ.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(each)]
+    os.environ["PATH"] = os.pathsep.join(absolute) or os.defpath
 
 
 def _parse_error(error: Any, group: Any, words: list[str]) -> UsageError:

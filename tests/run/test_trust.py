@@ -108,6 +108,27 @@ def test_a_run_of_the_index_whose_directory_others_write_runs_nothing(
     assert not (tmp_path / "PWNED").exists()
 
 
+@pytest.mark.parametrize("path", [".:{}", ":{}", "bin:{}", "HERE/bin:{}"])
+def test_no_program_of_the_directory_that_is_looked_at_runs(
+    path: str, ddpkit: DDPKIT, tmp_path: Path, clean_environ: dict[str, str]
+) -> None:
+    """PATH with a point, an empty or a relative entry: `./scontrol` was asked. One by its whole path still is."""
+    assert ddpkit("launch", "-n", "1", "--", "true").returncode == 0
+    folder, entry = tmp_path / "logs" / ID, Path(clean_environ["XDG_STATE_HOME"], "ddpkit/runs", ID)
+    record = planted(folder, job=JOB, job_id="7")
+    (folder / ".ddpkit").write_text("run\n")
+    entry.write_text(json.dumps({"folder": str(folder), "host": os.uname().nodename, "run": record}))
+    entry.chmod(0o600)
+    (tmp_path / "bin").mkdir()
+    for place in (tmp_path, tmp_path / "bin"):
+        for name in ("scontrol", "squeue", "sacct", "git", "ssh", "tmux"):
+            (place / name).write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\nexit 1\n")
+            (place / name).chmod(0o755)
+    for words in (("ps",), ("status", ID), ("report", ID), ("launch", "--dry-run", "-b", "slurm", "--", "job.py")):
+        ddpkit(*words, env={"PATH": path.format("/usr/bin:/bin").replace("HERE", str(tmp_path))})
+    assert (tmp_path / "ran").exists() == path.startswith("HERE")
+
+
 def test_the_id_of_a_record_is_no_path_that_is_deleted(ddpkit: DDPKIT, tmp_path: Path) -> None:
     keys = tmp_path / "authorized_keys"
     keys.write_text("key")
