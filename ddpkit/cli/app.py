@@ -258,8 +258,9 @@ def redirect_to_devnull(*outputs: int) -> None:
 
 def _explain(error: DdpkitError, line: Line | None = None) -> int:
     """Print an error and its hint. `line`: hints are written as this whole command line. Returns the exit code."""
-    # The message can list problems, each with its hint.
+    # The message can list problems, each with its hint. A further line of a value in it must look like none of ours.
     message = re.sub("(?m)(?<=^    hint: ).*", lambda hint: hint_for(hint[0], line), error.message)
+    message = re.sub(r"\n(?!  )", "\n  ", message)
     error.rephrase(message, error.hint and hint_for(error.hint, line))  # which masks what was typed
     print(f"ddpkit: error: {error.message}", file=sys.stderr)
     if error.hint:
@@ -308,7 +309,7 @@ def _run(argv: list[str]) -> int:
 
 def _forget_relative_path() -> None:
     """Search programs in absolute directories alone: a look runs no `scontrol` of the directory that it looks at."""
-    absolute = [each for each in os.environ.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(each)]
+    absolute = [each for each in os.environ.get("PATH", os.defpath).split(os.pathsep) if each.startswith("/")]
     os.environ["PATH"] = os.pathsep.join(absolute) or os.defpath
 
 
