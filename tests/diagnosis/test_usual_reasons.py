@@ -36,6 +36,7 @@ PRINTED = (
     "KeyError: 'state_dict'",
     "KeyError: 0",
     "KeyError: None",
+    "KeyError: 'cxx'",
     "IndexError: dimension specified as 0 but tensor has no dimensions",
     "IndexError: list index out of range",
     "IndexError: tuple index out of range",
