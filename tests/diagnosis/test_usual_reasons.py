@@ -37,6 +37,7 @@ PRINTED = (
     "KeyError: 0",
     "KeyError: None",
     "KeyError: 'cxx'",
+    "AttributeError: 'TaxiBJTrainer' object has no attribute 'seek'",
     "KeyError: 'train/0661_c5s2.jpg'",
     "TypeError: forward() missing 1 required positional argument: 'x'",
     "IndexError: dimension specified as 0 but tensor has no dimensions",
