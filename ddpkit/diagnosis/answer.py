@@ -56,7 +56,7 @@ def describe_exception(trace: Traceback, who: str, code: Code, below: Sequence[s
     words = _message(origin)
     words += f" {below[0][:MAX_CODE]}" if below and words.endswith(":") else ""
     condition = f" ({code.condition[:MAX_CODE]})" if code.condition else ""
-    advice = "" if _advice(origin) else next(filter(None, map(advice_in, below)), "")
+    advice = "" if _advice(origin.text) else next(filter(None, map(advice_in, below)), "")
     said = f". It says: {advice}" if advice and advice not in words else ""
     usual = f". Usual reason: {reason}" if (reason := _usual_reason(trace, code).reason) else ""
     return one_line(f"{whose}: {words}{condition}{where}{_other_exception(trace)}").rstrip(".") + said + usual
@@ -76,7 +76,7 @@ def _usual_reason(trace: Traceback, code: Code) -> _Usual:
     sentence of a check the class says nothing.
     """
     origin = trace.origin()
-    advice = _advice(origin)
+    advice = _advice(origin.text)
     if _other_exception(trace) or (advice and not _STATEMENT.match(advice[1])):
         return _Usual()
     usual = find_symptom(OWN, origin.words)
@@ -115,7 +115,7 @@ def where_to_look(trace: Traceback, code: Code, *, lines_above: bool) -> str:
         steps.append(_name_arguments("set", code.last_line))
     if usual_fix and not origin.place:
         steps.append(usual_fix)
-    if _advice(origin):
+    if _advice(origin.text):
         steps.append("read the whole message, which has advice")
     elif not usual_fix and (origin.package or not origin.place) and _is_sentence_of_check(origin, code):
         steps.append("change what the message names, in the command, the configuration or the data")
@@ -133,19 +133,19 @@ def _name_arguments(verb: str, code: str) -> str:
 
 def advice_in(text: str) -> str:
     """Return the sentence of a message that says what to do, or what is too old; empty where it has none."""
-    advice = _ADVICE.search(text)
-    return "" if advice is None or _ABOUT_BUGS.search(advice[1]) else one_line(advice[1].strip(), MAX_CODE)
+    advice = _advice(text)
+    return one_line(advice[1].strip(), MAX_CODE) if advice else ""
 
 
-def _advice(origin: RaisedException) -> re.Match[str] | None:
+def _advice(text: str) -> re.Match[str] | None:
     """Return the advice in a message, as group 1. It is quoted with the message, and no hint: anybody can print it."""
-    advice = _ADVICE.search(origin.text)
+    advice = _ADVICE.search(text)
     return None if advice is None or _ABOUT_BUGS.search(advice[1]) else advice
 
 
 def _message(origin: RaisedException) -> str:
     """Return the words of an exception, of long ones the beginning and the advice."""
-    advice = _advice(origin)
+    advice = _advice(origin.text)
     if advice is None or len(origin.words) <= MAX_TEXT:
         return origin.words[:MAX_TEXT]
     room = MAX_TEXT - MAX_CODE

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ddpkit.diagnosis.catalogue.entry import BRANCHES
-from ddpkit.diagnosis.line_prefixes import speaker_of_line, split_prefix, visible_line
+from ddpkit.diagnosis.line_prefixes import speaker_of_line, split_prefix
 from ddpkit.diagnosis.log_match import LogMatch
 
 _GROUP = r"\[PG (?:ID \S+ PG (?P<guid>GUID) )?(?P<group>[^\s(\]]+).*?"
@@ -245,7 +245,7 @@ _MEANINGS = {
 
 def last_error(lines: Sequence[str], index: int) -> dict[str, str]:
     """Return the text below NCCL's `Last error:` as values of an entry; without one, what the error's class means."""
-    below = [split_prefix(visible_line(line)).text.strip() for line in lines[index : index + BELOW_ERROR + 1]]
+    below = [split_prefix(line).text.strip() for line in lines[index : index + BELOW_ERROR + 1]]
     behind = below[below.index(_LAST_ERROR) + 1 :] if _LAST_ERROR in below else []
     text = behind[0] if behind else ""
     if text and not text.startswith(("File ", "Traceback")):

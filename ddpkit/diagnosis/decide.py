@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 import time
 from array import array
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ddpkit.diagnosis import tracebacks
 from ddpkit.diagnosis.answer import MAX_TEXT, advice_in
 from ddpkit.diagnosis.catalogue import standing_in_for
 from ddpkit.diagnosis.catalogue.bounded import find
-from ddpkit.diagnosis.catalogue.entry import NOTHING, Entry, Instead
+from ddpkit.diagnosis.catalogue.entry import NOTHING, Entry
 from ddpkit.diagnosis.events import LogReader
 from ddpkit.diagnosis.line_prefixes import UNKNOWN_SPEAKER, Speaker, speaker_of_line, split_prefix, visible_line
 from ddpkit.diagnosis.log_match import LAYERS, LogMatch
@@ -330,12 +330,6 @@ def _is_survived(match: LogMatch, course: Course, *, fatal_below: bool) -> bool:
 # ---- what the rest of the run shows
 
 
-def _rules(of: str) -> Iterator[tuple[Entry, Instead]]:
-    """Yield the entries that can stand in place of one, by its id, each with its rule."""
-    for entry in standing_in_for(of):
-        yield from ((entry, rule) for rule in entry.instead if of in rule.of)
-
-
 def _read_story(result: LogAnalysis, logs: Mapping[str, Log]) -> None:
     """Find who waited for whom; put another entry in place of the first failure where the rest of the run shows it."""
     story = Story(logs, result.first, result.alike, result.consequences, result.hints)
@@ -344,7 +338,7 @@ def _read_story(result: LogAnalysis, logs: Mapping[str, Log]) -> None:
     if first is not None and first.role == "waits":
         result.silent_ranks = story.silent_ranks
         result.first = first = story.name_awaited(first)
-    for entry, rule in _rules(first.id if first else NOTHING):
+    for entry, rule in standing_in_for(first.id if first else NOTHING):
         found = story.read(rule) if rule.reads else None
         if found is None:
             continue
@@ -445,7 +439,7 @@ def _first_alarm(name: str, log: Log, known: set[tuple[str, int]]) -> tuple[str,
     for number, line in enumerate(log.lines, 1):
         looked_at = (name, number) not in known and number not in log.harmless
         if looked_at and _is_alarm(log.lines, number) and not log.course.went_on(number):
-            return name, number, split_prefix(visible_line(line)).text.strip()[:MAX_TEXT]
+            return name, number, split_prefix(line).text.strip()[:MAX_TEXT]
     return None
 
 

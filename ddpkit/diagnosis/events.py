@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cached_property
 from math import inf
 from typing import TypeVar
 
@@ -18,12 +18,11 @@ from ddpkit.diagnosis import tracebacks
 from ddpkit.diagnosis.answer import MAX_TEXT, Code, advice_in, describe_exception, where_to_look
 from ddpkit.diagnosis.catalogue import entry_of_seen, entry_of_signal, known_failures, standing_in_for
 from ddpkit.diagnosis.catalogue.bounded import find
-from ddpkit.diagnosis.catalogue.entry import BRANCHES, OWN, Entry, Instead, needed, with_values
+from ddpkit.diagnosis.catalogue.entry import BRANCHES, OWN, Instead, with_values
 from ddpkit.diagnosis.catalogue.matcher import WORDS, Match
 from ddpkit.diagnosis.line_prefixes import (
     Speaker,
     speaker_in_name,
-    speaker_of,
     speaker_of_line,
     split_prefix,
     visible_line,
@@ -71,17 +70,6 @@ _WITHOUT_REASON = re.compile(
 )
 _ENDS_MESSAGE = re.compile(r'^\s*File "|Traceback \(most|^(?:\w+\.)*\w*(?:Error|Exception)\b|^[\[+$#]')
 MAX_WRAPPED = 12  # lines of one message
-
-
-@cache
-def replacements(of: str) -> Sequence[tuple[Entry, Instead]]:
-    """Return the entries that can stand in place of one, with their conditions."""
-    return [
-        (entry, rule)
-        for entry in standing_in_for(of)
-        for rule in entry.instead
-        if of in rule.of and rule.reads not in STORIES
-    ]
 
 
 class LogReader:
@@ -241,7 +229,7 @@ class LogReader:
             return False
         if not match.entry.needs:
             return True
-        return self._holds(needed(match.entry, match.values), match.entry.origin)
+        return self._holds(with_values(match.entry.needs, match.values), match.entry.origin)
 
     def _holds(self, text: str, origin: str = "") -> bool:
         """Whether a line of this log holds the text, a regular expression."""
@@ -318,8 +306,9 @@ class LogReader:
         self, of: str, index: int, text: str, values: dict[str, str], trace: Traceback | None
     ) -> Match | None:
         """Return the first entry that can stand in place of one, by its id, and whose rule holds at a line."""
-        for entry, rule in replacements(of):
-            found = self._values_of_rule(rule, index, text, values, trace, entry.origin)
+        for entry, rule in standing_in_for(of):
+            of_story = rule.reads in STORIES
+            found = None if of_story else self._values_of_rule(rule, index, text, values, trace, entry.origin)
             if found is not None:
                 return Match(entry=entry, values={**values, **found})
         return None
@@ -374,14 +363,12 @@ class LogReader:
 
     def _is_same_rank(self, trace: Traceback, index: int) -> bool:
         """Whether a line between those of a traceback is of the same rank."""
-        speaker = split_prefix(visible_line(self.lines[index])).speaker
+        speaker = split_prefix(self.lines[index]).speaker
         return not speaker.known or not trace.speaker.known or speaker == trace.speaker
 
     def _speaker(self, index: int, traced: Speaker | None = None) -> tuple[Speaker, float | None]:
         """Return the speaker of a line and its time. `traced`: the speaker of the traceback around it."""
-        line = visible_line(self.lines[index])
-        prefixed = split_prefix(line)
-        speaker = speaker_of(prefixed, line)
+        speaker = speaker_of_line(self.lines[index])
         by_name = speaker_in_name(self.name)
         traced = traced or by_name
         return (
@@ -391,7 +378,7 @@ class LogReader:
                 local=_first(speaker.local, traced.local, by_name.local),
                 agent=speaker.agent,
             ),
-            prefixed.when,
+            split_prefix(self.lines[index]).when,
         )
 
     def _add_entry(self, index: int, match: Match, trace: Traceback | None = None, message: str = "") -> None:
@@ -523,7 +510,7 @@ class LogReader:
         )
 
     def _code(self, index: int) -> str:
-        return split_prefix(visible_line(self.lines[index])).text.strip().rstrip("\\").rstrip()
+        return split_prefix(self.lines[index]).text.strip().rstrip("\\").rstrip()
 
     def _add_torchrun_failure(self, failure: TorchrunFailure) -> None:
         """Add a death by a signal, which stands in torchrun's table alone."""

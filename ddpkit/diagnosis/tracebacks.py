@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ddpkit.diagnosis.catalogue import form
-from ddpkit.diagnosis.line_prefixes import Speaker, speaker_of, split_prefix, visible_line
+from ddpkit.diagnosis.line_prefixes import Speaker, speaker_of_line, split_prefix, visible_line
 
 HEADER = "Traceback (most recent call last):"
 _FRAME = re.compile(r'\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<where>.+))?$')
@@ -221,7 +221,7 @@ def _same_speaker(lines: Sequence[str], start: int) -> tuple[Callable[[int], str
     indent = prefixed.text[: len(prefixed.text) - len(prefixed.text.lstrip(" "))]
 
     def same(index: int) -> str | None:
-        other = split_prefix(visible_line(lines[index]))
+        other = split_prefix(lines[index])
         return _cut(other.text, indent) if other.speaker == speaker else None
 
     return same, speaker, when
@@ -307,14 +307,14 @@ def _read_message(text_of: Callable[[int], str | None], index: int, trace: Trace
 
 def read_bare_exception(lines: Sequence[str], index: int) -> Traceback | None:
     """Read the line of an exception whose traceback is not in the log; None where the line has none."""
-    prefixed = split_prefix(visible_line(lines[index]))
+    prefixed = split_prefix(lines[index])
     error = _ERROR.match(_QUOTED.sub("", prefixed.text).strip("`*\u2502 \t"))
     if error is None or not _is_exception(error, indented=prefixed.text[:1].isspace()):
         return None
     below_code = index > 0 and is_code(lines, index - 1)
     if not (below_code or _has_words(error) or (_is_usual(error) and _is_last(lines, index))):
         return None  # `MeanSquaredError: 0.25` is a metric
-    trace = Traceback(start=index, end=index, speaker=speaker_of(prefixed, lines[index]), when=prefixed.when)
+    trace = Traceback(start=index, end=index, speaker=speaker_of_line(lines[index]), when=prefixed.when)
     trace.raised.append(_raised(error, index, _frames_above(lines, index)))
     return trace
 
@@ -345,10 +345,10 @@ def _is_exception(error: re.Match[str], *, indented: bool) -> bool:
 
 def _frames_above(lines: Sequence[str], index: int) -> list[Frame]:
     """Return the frames just above an exception, where the header of its traceback is not in the log."""
-    speaker = split_prefix(visible_line(lines[index])).speaker
+    speaker = split_prefix(lines[index]).speaker
     frames: list[Frame] = []
     for above in range(index - 1, max(-1, index - MAX_CUT_LINES), -1):
-        prefixed = split_prefix(visible_line(lines[above]))
+        prefixed = split_prefix(lines[above])
         frame = _frame(prefixed.text)
         if frame:
             frames.insert(0, frame)
@@ -374,7 +374,7 @@ def read_torchrun_table(lines: Sequence[str], start: int) -> TorchrunFailure | N
     """Read the block below `Root Cause`, at `lines[start]`; None where it has no exit code."""
     fields: dict[str, str] = {}
     for index in range(start + 1, min(start + 12, len(lines))):
-        entry = _FIELD.search(split_prefix(visible_line(lines[index])).text)
+        entry = _FIELD.search(split_prefix(lines[index]).text)
         if entry:
             fields[entry[1]] = entry[2]
         if "exitcode" in fields:
@@ -391,6 +391,6 @@ ROW_LINES = 4  # of a row: time, host and rank stand above the exit code
 
 def read_torchrun_row(lines: Sequence[str], index: int) -> TorchrunFailure | None:
     """Read a row of which `lines[index]` has the exit code, where the log does not show the root cause."""
-    if not _EXIT.match(split_prefix(visible_line(lines[index])).text):
+    if not _EXIT.match(split_prefix(lines[index]).text):
         return None
     return read_torchrun_table(lines[: index + 1], max(-1, index - ROW_LINES))

@@ -101,11 +101,6 @@ def with_values(pattern: str, values: Mapping[str, str]) -> str:
     return _REFERENCE.sub(lambda match: re.escape(values.get(match[1], "")), pattern)
 
 
-def needed(entry: Entry, values: Mapping[str, str]) -> str:
-    """Return the regular expression of the text that an entry needs, for the values of one match."""
-    return with_values(entry.needs, values)
-
-
 LONGEST_VALUE = 200  # characters of a value in a command
 _PLAIN = re.compile(r"[\w@%+=:,./][\w@%+=:,./-]*", re.ASCII)  # words of a shell that need no quotes
 _OPTION = re.compile(r"--?[A-Za-z][\w-]*", re.ASCII)  # without a value of its own
