@@ -33,10 +33,7 @@ BELOW = 3  # lines below an error that can hold its reason, as NCCL's `Last erro
 
 def first_of(failures: Sequence[LogMatch], hints: Collection[LogMatch]) -> LogMatch:
     """Return the first of some failures, or the match that explains it."""
-    program_ended = any(each.ended_program and not each.doubtful for each in failures)
-    after_launcher = _after_failed_launcher(failures)
-    unlikely = {id(each) for each in failures if (each.doubtful and program_ended) or id(each) in after_launcher}
-    layers = {id(each): _layer(each, unlikely=id(each) in unlikely) for each in failures}
+    layers = _layers(failures)
     deaths = [each for each in failures if each.kind == "death"]
     best = min(layers.values())
     all_have_times = all(each.when is not None for each in failures if layers[id(each)] == best)
@@ -50,22 +47,19 @@ def first_of(failures: Sequence[LogMatch], hints: Collection[LogMatch]) -> LogMa
     return _root(min(failures, key=order), (*hints, *failures))
 
 
-def _layer(match: LogMatch, *, unlikely: bool) -> float:
-    """Return the layer of a failure: the lowest says what ended the run. An unlikely one comes after generic ones."""
-    layer = LAYERS[match.kind]
-    return max(layer, LAYERS["generic"] + 0.5) if unlikely else layer
+def _layers(failures: Sequence[LogMatch]) -> dict[int, float]:
+    """Return the layer of each failure by its `id()`: the lowest says what ended the run. Unlikely ones come late.
 
-
-def _after_failed_launcher(failures: Sequence[LogMatch]) -> set[int]:
-    """Return the `id()` of errors of a shell script that went on after its launcher, whose program had failed."""
-    scopes: dict[str, set[str]] = {}  # of the failures above, by file
-    found = set()
-    for each in sorted(failures, key=lambda each: each.number):
-        above = scopes.setdefault(each.file, set())
-        if each.scope == "shell" and "launcher" in above and above - {"launcher", "shell"}:
-            found.add(id(each))
-        above.add(each.scope)
-    return found
+    These are what a healthy run prints, too, and errors of a shell script that went on after its failed launcher.
+    """
+    program_ended = any(each.ended_program and not each.doubtful for each in failures)
+    launchers = {each.file: each.number for each in reversed(failures) if each.scope == "launcher"}
+    layers: dict[int, float] = {}
+    for each in failures:
+        went_on = each.scope == "shell" and launchers.get(each.file, each.number) < each.number
+        unlikely = went_on or (each.doubtful and program_ended)
+        layers[id(each)] = max(LAYERS[each.kind], LAYERS["generic"] + 0.5) if unlikely else LAYERS[each.kind]
+    return layers
 
 
 def _says_less(match: LogMatch) -> tuple[bool, bool]:
@@ -201,7 +195,6 @@ def _decide(matches: list[LogMatch], logs: Mapping[str, Log]) -> LogAnalysis:
     result.others = _without_repeats(causes)
     shown = set(map(id, causes))
     result.consequences = [each for each in rest if id(each) not in shown]
-    result.hints = _without_repeats(each for each in hints if each is not first and explains(each, first))
     return result
 
 
@@ -266,8 +259,6 @@ def _with_speaker(first: LogMatch, alike: list[LogMatch], failures: list[LogMatc
     naming_rank = _who_failed(alike, failures)
     if naming_rank is None or (speaker.host and naming_rank.speaker.host not in ("", speaker.host)):
         return first
-    if naming_rank in alike:
-        first = replace(first, values={**naming_rank.values, **first.values})
     named = naming_rank.speaker
     return _of_speaker(first, replace(named, host=named.host or speaker.host, agent=speaker.agent))
 
@@ -277,8 +268,7 @@ def _who_failed(alike: list[LogMatch], failures: list[LogMatch]) -> LogMatch | N
     tables = [each for each in failures if each.text.startswith("exitcode") and each.speaker.rank is not None][:1]
     named = [each for each in alike if each.speaker.rank is not None and not each.warned]
     summaries = [each for each in failures if each.scope == "launcher" and each.speaker.known]
-    best_first = [*(each for each in tables if each in alike), *named, *tables, *summaries]
-    return best_first[0] if best_first else None
+    return next(iter((*named, *tables, *summaries)), None)
 
 
 def _with_listed_values(first: LogMatch, alike: list[LogMatch]) -> LogMatch:
@@ -342,7 +332,8 @@ def _read_story(result: LogAnalysis, logs: Mapping[str, Log]) -> None:
         found = story.read(rule) if rule.reads else None
         if found is None:
             continue
-        result.consequences = [*([first] if first else []), *result.consequences]
+        result.consequences = [*([first] if first else []), *result.alike, *result.consequences]
+        result.alike = []
         kind = found.kind or entry.kind
         if found.index is None and first is not None:  # the line of the first failure stays
             speaker, values = found.speaker or first.speaker, {**first.values, **found.values}
@@ -351,7 +342,6 @@ def _read_story(result: LogAnalysis, logs: Mapping[str, Log]) -> None:
             of_line = _of_line(entry, kind, found.file, logs[found.file].lines, found.index or 0)
             speaker = found.speaker or UNKNOWN_SPEAKER
             result.first = replace(of_line, speaker=speaker, values=found.values, warned=found.warned)
-        result.alike = [] if rule.reads == "other-work" or found.index is not None else result.alike
         return
 
 

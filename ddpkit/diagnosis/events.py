@@ -405,7 +405,7 @@ class LogReader:
     def _with_next(self, index: int, text: str) -> str:
         """Return the text of a line, of one that ends in a colon with what follows."""
         below = self._code(index + 1) if text.endswith(":") and index + 1 < len(self.lines) else ""
-        return f"{text} {below}"[:MAX_TEXT] if below and not tracebacks.is_frame(self.lines[index + 1]) else text
+        return f"{text} {below}"[:MAX_TEXT] if below else text
 
     def _message_below(self, trace: Traceback) -> list[str]:
         """Return the further lines of the message of an exception."""
