@@ -14,6 +14,7 @@ from ddpkit.text import one_line
 MAX_TEXT = 400  # characters of a line
 MAX_CODE = 200  # characters of a line of code that is quoted
 MAX_ALSO = 120  # of another exception in the same traceback
+LEAST = 40  # of advice that is quoted
 # A sentence of a message that says what to do.
 _ADVICE = re.compile(
     r"(?:^|[.!?;:,] | - | (?=Did you mean ))((?:[Pp]lease(?! (?:understand|see|inspect|make sure this))"
@@ -53,11 +54,11 @@ def describe_exception(trace: Traceback, who: str, code: Code, below: Sequence[s
     else:
         whose = f"{who}'s own exception" if who else "the script's own exception"
         where += f", raised inside {package}" if package and package != "torch" else ""
-    words = _message(origin)
+    words = origin.words[:MAX_TEXT]
     words += f" {below[0][:MAX_CODE]}" if below and words.endswith(":") else ""
     condition = f" ({code.condition[:MAX_CODE]})" if code.condition else ""
-    advice = "" if _advice(origin.text) else next(filter(None, map(advice_in, below)), "")
-    said = f". It says: {advice}" if advice and advice not in words else ""
+    advice = next(filter(None, map(advice_in, (origin.text, *below))), "")
+    said = f". It says: {advice}" if advice[:LEAST] not in one_line(words) else ""
     usual = f". Usual reason: {reason}" if (reason := _usual_reason(trace, code).reason) else ""
     return one_line(f"{whose}: {words}{condition}{where}{_other_exception(trace)}").rstrip(".") + said + usual
 
@@ -141,17 +142,6 @@ def _advice(text: str) -> re.Match[str] | None:
     """Return the advice in a message, as group 1. It is quoted with the message, and no hint: anybody can print it."""
     advice = _ADVICE.search(text)
     return None if advice is None or _ABOUT_BUGS.search(advice[1]) else advice
-
-
-def _message(origin: RaisedException) -> str:
-    """Return the words of an exception, of long ones the beginning and the advice."""
-    advice = _advice(origin.text)
-    if advice is None or len(origin.words) <= MAX_TEXT:
-        return origin.words[:MAX_TEXT]
-    room = MAX_TEXT - MAX_CODE
-    # The advice was found in the text, which is the end of the words.
-    at = max(room, len(origin.words) - len(origin.text) + advice.start(1))
-    return f"{origin.words[:room]}{' ... ' if at > room else ''}{origin.words[at : at + MAX_CODE]}"
 
 
 def _place_to_look(origin: RaisedException, lines_above: bool) -> str:

@@ -127,17 +127,16 @@ def different_calls(waited: Iterable[LogMatch], logs: Iterable[Sequence[str]]) -
     for work in _unfinished(waited, logs):
         by_number.setdefault(work.number, []).append(work)
     for number, works in sorted(by_number.items()):
-        groups = sorted({each.group for each in works if each.group})
-        for group in groups if len(groups) > 1 else [""]:
-            chosen = _comparable([each for each in works if not group or each.group == group])
-            certain = all(each.group for each in chosen)
-            calls = _by_call(chosen, certain)
-            if len(calls) < 2:
-                continue
-            words = ", ".join(f"{name_ranks(ranks)} in {call}" for call, ranks in calls.items())
-            values = {"calls": words, "number": str(number), **({"group": chosen[0].group} if certain else {})}
-            alone = [ranks[0] for ranks in calls.values() if len(ranks) == 1]
-            return values, alone[0] if len(alone) == 1 and len(calls) == 2 else None
+        chosen = _comparable(works)
+        certain = all(each.group for each in chosen)
+        calls = _by_call(chosen, certain)
+        # Of several groups, each has a collective of that number.
+        if len(calls) < 2 or len({each.group for each in works if each.group}) > 1:
+            continue
+        words = ", ".join(f"{name_ranks(ranks)} in {call}" for call, ranks in calls.items())
+        values = {"calls": words, "number": str(number), **({"group": chosen[0].group} if certain else {})}
+        alone = [ranks[0] for ranks in calls.values() if len(ranks) == 1]
+        return values, alone[0] if len(alone) == 1 and len(calls) == 2 else None
     # A rank that only waits for its result is one collective late. No rank completes two that another has not joined.
     words, gap = _lowest_and_highest(waited)
     return ({"calls": words} if gap > 1 else {}), None
@@ -217,14 +216,12 @@ REPORT_LINES = 12  # of torch's comparison of the ranks
 def joined_by_all(lines: Sequence[str], index: int) -> dict[str, str]:
     """Return values of an entry where torch reports that all ranks began a collective, and that it did not end."""
     below = lines[index : index + REPORT_LINES]
-    unfinished = [match for line in below if (match := _UNFINISHED.search(line))]
-    began = {match["number"] for line in below if (match := _BEGAN.search(line))}
+    stuck = [(match["ranks"], match["number"]) for line in below if (match := _UNFINISHED.search(line))]
+    numbers = [match["number"] for line in below if (match := _BEGAN.search(line))]
     ranks = [match["ranks"] for line in below if (match := _BEGINNERS.search(line))]
-    if len(unfinished) != 1 or began != {unfinished[0]["number"]} or any(map(_ABSENT.search, below)):
+    if len(stuck) != 1 or stuck != list(zip(ranks, numbers, strict=False)) or any(map(_ABSENT.search, below)):
         return {}
-    if len(ranks) != 1 or ranks[0] != unfinished[0]["ranks"] or "," not in ranks[0]:
-        return {}
-    return {"rank": "", "stuck": "", "same": unfinished[0]["number"]}
+    return {"rank": "", "stuck": "", "same": numbers[0]}
 
 
 _LAST_ERROR = "Last error:"  # torch prints it below the class of NCCL's error, and the text in the next line

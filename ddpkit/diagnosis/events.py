@@ -30,8 +30,8 @@ from ddpkit.diagnosis.line_prefixes import (
 from ddpkit.diagnosis.log_match import LAYERS, LogMatch
 from ddpkit.diagnosis.progress import is_mild, says_it_continues
 from ddpkit.diagnosis.read import Limit
-from ddpkit.diagnosis.readers import LOG_READERS, READERS, STORIES, meaning_of
-from ddpkit.diagnosis.tracebacks import RaisedException, TorchrunFailure, Traceback
+from ddpkit.diagnosis.readers import READERS, STORIES, meaning_of
+from ddpkit.diagnosis.tracebacks import RaisedException, Traceback
 
 MAX_MATCHES = 2000  # of one kind in one log
 END_LINES = 2000  # that are looked at, also where there is no time for those above
@@ -59,8 +59,8 @@ _ERROR_NAME = re.compile(r"(?<![\w.])[\w.]*Error: ")
 # After its first line that a step ends, srun itself kills the other tasks.
 _STEP_ENDS = re.compile(r"srun: .*Terminating (?:job step|StepId)|srun: Job step aborted|STEP \S+ ON \S+ CANCELLED")
 _KILLED_BY_SRUN = re.compile(r"srun: error: \S+: tasks? [\d,-]+: (?:Killed|Exited with exit code 137)$")
-# A launcher reports the end of a process.
-_REPORT = re.compile(r"(?:srun|mpirun|mpiexec|prterun|orterun)(?:\.real)?: ")
+# A launcher reports the end of a process; torchrun does so in a table.
+_REPORT = re.compile(r"(?:srun|mpirun|mpiexec|prterun|orterun)(?:\.real)?: |\s*exitcode\s*: ")
 # torchrun reports its own end at the level WARNING.
 _END_BY_SIGNAL = re.compile(r"\b(?:death|closing) signal\b")
 # The head of a Ray task and that of a worker have no reason of their own; pkg_resources reads an attribute that it has
@@ -87,19 +87,20 @@ class LogReader:
         self._claimed: set[int] = set()  # lines of exceptions that belong to a traceback
         self._ignored: set[int] = set()  # lines of exceptions that Python ignored
         self.harmless: set[int] = set()  # numbers of lines that report an error, and are known to be none
-        self._failures: list[TorchrunFailure] = []
+        self._failures: list[tuple[int, dict[str, str]]] = []  # rows of torchrun's table
         self._entries: list[tuple[int, Match]] = []
         self._cut = 0  # tracebacks without an end
         self._counts: Counter[str] = Counter()
-        self._read_once: dict[str, Mapping[str, str]] = {}  # by the name of a reader of the whole log
         self._fulfilled: dict[str, bool] = {}  # by the text that an entry needs: whether this log holds it
 
     def read(self) -> list[LogMatch]:
         """Look at all lines, then make matches of what was found in them."""
         self._find()
         self._add_tracebacks_and_entries()
-        for failure in self._failures:
-            self._add_torchrun_failure(failure)
+        for index, values in self._failures:
+            # A death by a signal, which stands in torchrun's table alone.
+            entry = entry_of_signal(-int(values["code"])) or entry_of_seen("a row of torchrun's table")
+            self._add_entry(index, Match(entry=entry, values=values))
         self.harmless = {index + 1 for index, match in self._entries if match.entry.kind == "noise"}
         self.harmless |= {index + 1 for index in self._ignored}
         known = {index for index, _ in self._entries} | {index for trace in self._tracebacks for index in trace.own}
@@ -196,11 +197,6 @@ class LogReader:
         return replace(match, kind="consequence", decisive=False) if match.number > self._step_end else match
 
     @cached_property
-    def _first_words(self) -> int:
-        """The index of the first line with a text."""
-        return next((index for index, line in enumerate(self.lines) if line.strip()), 0)
-
-    @cached_property
     def _step_end(self) -> int:
         """The number of the first line in which srun ends a step."""
         return next((index + 1 for index, line in enumerate(self.lines) if _STEP_ENDS.search(line)), len(self.lines))
@@ -271,7 +267,7 @@ class LogReader:
         for trace in self._tracebacks:
             own_line = trace.origin().number
             between = order[bisect_left(order, trace.start) : bisect_right(order, trace.end)]
-            inside = [index for index in between if index not in used and self._is_same_rank(trace, index)]
+            inside = [index for index in between if index not in used]
             # An entry that only says that something failed is about this exception where it stands in its own line.
             inside = [index for index in inside if index == own_line or by_line[index].entry.kind in _SPEAKING]
             explained = {name for index in inside for name in by_line[index].entry.explains}
@@ -332,13 +328,8 @@ class LogReader:
             return None
         if rule.needs and not self._holds(with_values(rule.needs, {**values, **found}), origin):
             return None
-        if rule.reads in LOG_READERS:
-            if rule.reads not in self._read_once:
-                self._read_once[rule.reads] = LOG_READERS[rule.reads](self.lines)
-            read = self._read_once[rule.reads]
-        elif rule.reads:
-            read = READERS[rule.reads]({**values, **found}, self.lines, index)
         if rule.reads:
+            read = READERS[rule.reads]({**values, **found}, self.lines, index)
             return {**found, **read} if read else None
         return found
 
@@ -360,11 +351,6 @@ class LogReader:
 
     def _above(self, index: int) -> Iterator[str]:
         return reversed(self.lines[max(0, index - ABOVE_LINES) : index])
-
-    def _is_same_rank(self, trace: Traceback, index: int) -> bool:
-        """Whether a line between those of a traceback is of the same rank."""
-        speaker = split_prefix(self.lines[index]).speaker
-        return not speaker.known or not trace.speaker.known or speaker == trace.speaker
 
     def _speaker(self, index: int, traced: Speaker | None = None) -> tuple[Speaker, float | None]:
         """Return the speaker of a line and its time. `traced`: the speaker of the traceback around it."""
@@ -480,7 +466,7 @@ class LogReader:
                 speaker=speaker,
                 when=trace.when if trace.when is not None else when,
                 summary=describe_exception(trace, speaker.describe(), code, self._message_below(trace)),
-                location=where_to_look(trace, code, lines_above=origin.number > self._first_words),
+                location=where_to_look(trace, code, lines_above=any(map(str.strip, self.lines[: origin.number]))),
                 traced=bool(trace.own),
                 program=trace.raised[0].program,
             )
@@ -511,26 +497,6 @@ class LogReader:
 
     def _code(self, index: int) -> str:
         return split_prefix(self.lines[index]).text.strip().rstrip("\\").rstrip()
-
-    def _add_torchrun_failure(self, failure: TorchrunFailure) -> None:
-        """Add a death by a signal, which stands in torchrun's table alone."""
-        entry = entry_of_signal(-failure.code) or entry_of_seen("a row of torchrun's table")
-        values = {"host": failure.speaker.host, "code": str(failure.code), **meaning_of(failure.code)}
-        if failure.speaker.rank is not None:
-            values["rank"] = str(failure.speaker.rank)
-        self.matches.append(
-            LogMatch(
-                entry=entry,
-                kind=entry.kind,
-                file=self.name,
-                number=failure.number + 1,
-                end=failure.number + 1,
-                text=visible_line(self.lines[failure.number]).strip(),
-                speaker=failure.speaker,
-                values=values,
-                decisive=True,
-            )
-        )
 
 
 def _in_traceback(event: LogMatch, trace: Traceback) -> LogMatch:

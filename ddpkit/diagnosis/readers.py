@@ -82,6 +82,7 @@ def _find(patterns: tuple[re.Pattern[str], ...], text: str) -> float | None:
 # pyxis prints enroot's log with a margin; lines of its own have none.
 _LINE = re.compile(r"pyxis: {3,}(?!\[(?:INFO|WARN)\])(?:\[ERROR\] )?(?P<reason>\S.*\w.*)")
 LINES = 40  # above and below a match
+REPORT = 400  # lines around a match that can hold what srun reports of all tasks
 
 
 def message_of_enroot(lines: Sequence[str], index: int) -> dict[str, str]:
@@ -134,10 +135,9 @@ READERS: Mapping[str, Callable[[Values, Sequence[str], int], Values]] = {
     "enroot": lambda values, lines, index: message_of_enroot(lines, index),
     "flat-part": lambda values, lines, index: _words("flat", "1" if is_part_of_flat(lines[index]) else ""),
     "last-error": lambda values, lines, index: last_error(lines, index),
+    "tasks-of-hosts": lambda values, lines, index: tasks_of_hosts(lines[max(0, index - REPORT) : index + REPORT]),
     "memory-of-others": lambda values, lines, index: _words("reason", memory_of_others(lines[index])),
 }
-# These read a whole log.
-LOG_READERS: Mapping[str, Callable[[Sequence[str]], Values]] = {"tasks-of-hosts": tasks_of_hosts}
 # These read the whole run, after its first failure is found.
 STORIES = frozenset(
     ("agents-wait", "different-calls", "missing-ranks", "other-work", "twice", "shared-gpu", "slow-names", "versions")

@@ -60,7 +60,6 @@ _PACKAGE = re.compile(
 )
 _FIRST_FUNCTIONS = ("<module>", "_run_module_as_main", "_bootstrap", "_bootstrap_inner")
 _OF_CLEANUP = ("NameError", "UnboundLocalError")
-_ERRNO = re.compile(r" \(-?\d+\)$")
 _CLOCK = re.compile(r"\d:\d\d:\d\d|\d{10}")  # a label with a time differs from line to line
 # Python reports these, and continues.
 IGNORED = ("Exception ignored in", "Exception ignored on", "Error in atexit._run_exitfuncs", "--- Logging error ---")
@@ -136,7 +135,7 @@ class Traceback:
 
 def _follows_from_earlier(later: RaisedException) -> bool:
     """Whether an exception, raised while another one was handled, has that one as its only reason."""
-    return later.kind in _OF_CLEANUP or later.text.startswith("Failed to import ")
+    return later.kind in _OF_CLEANUP
 
 
 def begins_failure(lines: Sequence[str], index: int) -> bool:
@@ -309,7 +308,7 @@ def read_bare_exception(lines: Sequence[str], index: int) -> Traceback | None:
     """Read the line of an exception whose traceback is not in the log; None where the line has none."""
     prefixed = split_prefix(lines[index])
     error = _ERROR.match(_QUOTED.sub("", prefixed.text).strip("`*\u2502 \t"))
-    if error is None or not _is_exception(error, indented=prefixed.text[:1].isspace()):
+    if error is None or not _is_exception(error):
         return None
     below_code = index > 0 and is_code(lines, index - 1)
     if not (below_code or _has_words(error) or (_is_usual(error) and _is_last(lines, index))):
@@ -335,10 +334,8 @@ def _is_last(lines: Sequence[str], index: int) -> bool:
     return not below and len(lines) - index <= FEW_LINES + 1
 
 
-def _is_exception(error: re.Match[str], *, indented: bool) -> bool:
-    """Whether a line names a class of exceptions, and is no line of MPI: `  Error: Function not implemented (38)`."""
-    if error["kind"] == "Error" and (indented or _ERRNO.search(error["text"] or "")):
-        return False
+def _is_exception(error: re.Match[str]) -> bool:
+    """Whether a line names a class of exceptions."""
     known = error["name"].endswith(("Error", "Exception")) or _OTHER_CLASS.match(error["kind"]) is not None
     return (known or _is_usual(error)) and not _is_mixed(error)
 
@@ -357,21 +354,15 @@ def _frames_above(lines: Sequence[str], index: int) -> list[Frame]:
     return frames
 
 
-@dataclass(frozen=True, kw_only=True)
-class TorchrunFailure:
-    """The rank that failed first, as torchrun reports it."""
-
-    number: int  # index of the line with the exit code
-    speaker: Speaker
-    code: int
-
-
 _FIELD = re.compile(r"^\s*(time|host|rank|exitcode)\s*: (.*)$")
 ROOT = "Root Cause"  # `Root Cause (first observed failure):`, and `Root Cause:` of torch 1.9
 
 
-def read_torchrun_table(lines: Sequence[str], start: int) -> TorchrunFailure | None:
-    """Read the block below `Root Cause`, at `lines[start]`; None where it has no exit code."""
+def read_torchrun_table(lines: Sequence[str], start: int) -> tuple[int, dict[str, str]] | None:
+    """Read the block below `Root Cause`, at `lines[start]`: the index of its exit code, and its values; None without.
+
+    It is of the rank that failed first.
+    """
     fields: dict[str, str] = {}
     for index in range(start + 1, min(start + 12, len(lines))):
         entry = _FIELD.search(split_prefix(lines[index]).text)
@@ -380,8 +371,9 @@ def read_torchrun_table(lines: Sequence[str], start: int) -> TorchrunFailure | N
         if "exitcode" in fields:
             code = re.match(r"-?\d+", fields["exitcode"])
             rank = re.match(r"\d+", fields.get("rank", ""))
-            speaker = Speaker(rank=int(rank[0]) if rank else None, host=fields.get("host", "").strip())
-            return TorchrunFailure(number=index, speaker=speaker, code=int(code[0])) if code else None
+            known = {"host": fields.get("host", "").strip(), "rank": rank[0] if rank else ""}
+            values = {name: value for name, value in known.items() if value}
+            return (index, {**values, "code": code[0]}) if code else None
     return None
 
 
@@ -389,7 +381,7 @@ _EXIT = re.compile(r"^\s*exitcode\s*: (?!-15\b)-?\d")
 ROW_LINES = 4  # of a row: time, host and rank stand above the exit code
 
 
-def read_torchrun_row(lines: Sequence[str], index: int) -> TorchrunFailure | None:
+def read_torchrun_row(lines: Sequence[str], index: int) -> tuple[int, dict[str, str]] | None:
     """Read a row of which `lines[index]` has the exit code, where the log does not show the root cause."""
     if not _EXIT.match(split_prefix(lines[index]).text):
         return None
