@@ -21,7 +21,7 @@ from ddpkit.diagnosis.events import LogReader
 from ddpkit.diagnosis.line_prefixes import UNKNOWN_SPEAKER, Speaker, speaker_of_line, split_prefix, visible_line
 from ddpkit.diagnosis.log_match import LAYERS, LogMatch
 from ddpkit.diagnosis.outcome import Failure
-from ddpkit.diagnosis.progress import PROGRESS_LINES, Course, is_mild, is_step, reports_error, says_it_continues
+from ddpkit.diagnosis.progress import PROGRESS_LINES, Course, is_mild, reports_error, says_it_continues
 from ddpkit.diagnosis.read import Limit, LogText, plain_lines
 from ddpkit.diagnosis.story import Log, Story
 from ddpkit.text import one_line
@@ -183,19 +183,24 @@ def _decide(matches: list[LogMatch], logs: Mapping[str, Log]) -> LogAnalysis:
     if not failures:
         return _lead_by_warning(result, hints, logs)
     first = first_of(failures, hints)
-    place = (first.id, first.file, first.number)  # a deciding line is another object, as it is a cause now
-    rest = [each for each in failures if (each.id, each.file, each.number) != place]
-    result.alike = [each for each in rest if _is_same(each, first)]
+    _sort_out(result, first, failures)
     # The launcher's report just below it names its rank, also where the script went on after the launcher.
     reports = [each for each in survived if each.scope == "launcher" and 0 < each.number - first.end <= 3]
     first = _with_speaker(first, result.alike, [*failures, *reports])
     result.first = first = _with_listed_values(first, result.alike)
-    rest = [each for each in rest if not _is_same(each, first)]
-    causes = [each for each in rest if each.kind == "cause" and not explains(first, each)]
+    return result
+
+
+def _sort_out(result: LogAnalysis, first: LogMatch | None, failures: Iterable[LogMatch]) -> None:
+    """Put the failures beside the first one into their parts of a result."""
+    place = (first.id, first.file, first.number) if first else None  # a deciding line is another object
+    rest = [each for each in failures if (each.id, each.file, each.number) != place]
+    result.alike = [each for each in rest if first is not None and _is_same(each, first)]
+    rest = [each for each in rest if first is None or not _is_same(each, first)]
+    causes = [each for each in rest if each.kind == "cause" and not (first is not None and explains(first, each))]
     result.others = _without_repeats(causes)
     shown = set(map(id, causes))
     result.consequences = [each for each in rest if id(each) not in shown]
-    return result
 
 
 def _split_survived(failures: Sequence[LogMatch], logs: Mapping[str, Log]) -> tuple[list[LogMatch], list[LogMatch]]:
@@ -225,8 +230,7 @@ def _lead_by_warning(result: LogAnalysis, hints: list[LogMatch], logs: Mapping[s
     """Of a log without a failure, show the warning that can lead to one."""
     hints = [each for each in hints if not each.overcome]
     quiet = [each for each in hints if not logs[each.file].course.continues(each)]
-    # NCCL's INFO lines are no warnings, and a remark on speed leads to no failure.
-    first = min(quiet, key=lambda each: ("NCCL INFO" in each.text, not each.may_end_a_run), default=None)
+    first = min(quiet, key=lambda each: "NCCL INFO" in each.text, default=None)  # these lines are no warnings
     if first is None:
         result.hints = _without_repeats(hints)
         return result
@@ -375,7 +379,7 @@ def _with_line_above(first: LogMatch, matches: Collection[LogMatch], log: Log) -
     for number in range(first.number - 1, max(0, first.number - 1 - LINES_ABOVE), -1):
         line = visible_line(log.lines[number - 1])
         text = split_prefix(line).text.strip()
-        if number in known or number in log.harmless or is_mild(line) or is_step(line) or tracebacks.is_frame(line):
+        if number in known or number in log.harmless or is_mild(line):
             continue
         complains = unexplained and len(text.split()) > 2 and _COMPLAINT.search(text)
         if complains or (lead and text.startswith(lead[0])):
@@ -402,8 +406,6 @@ def _look_at_health(result: LogAnalysis, matches: list[LogMatch], logs: Mapping[
         if warning is None:
             answers = (_own_answer(name, logs[name], number, known) for name, number, _ in alarms)
             result.first = next(filter(None, answers), None)
-        elif not warning.may_end_a_run:
-            result.first, result.alike, result.hints = None, [], [warning, *result.hints]
     result.healthy = not alarms and any(log.course.is_healthy() for log in logs.values())
     result.stepped = any(log.course.has_step() for log in logs.values())
 
@@ -455,18 +457,10 @@ def put_first(result: LogAnalysis, failure: Failure) -> LogAnalysis:
     log_first = [result.first] if result.first is not None else []
     matches = [*log_first, *result.alike, *result.others, *result.consequences]
     own = next((each for each in matches if _shows(each, failure)), None)
-    rest = [each for each in matches if each is not own and each.kind != "hint"]
-    same = [each for each in rest if own is not None and _is_same(each, own)]
-    rest = [each for each in rest if own is None or not _is_same(each, own)]
-    return replace(
-        result,
-        first=own,
-        alike=same,
-        others=_without_repeats(each for each in rest if each.kind == "cause"),
-        consequences=[each for each in rest if each.kind != "cause"],
-        hints=[*(each for each in log_first if each.kind == "hint"), *result.hints],
-        first_alarm=None,
-    )
+    hints = [*(each for each in log_first if each.kind == "hint"), *result.hints]
+    result = replace(result, first=own, hints=hints, first_alarm=None)
+    _sort_out(result, own, (each for each in matches if each.kind != "hint"))
+    return result
 
 
 def _shows(match: LogMatch, failure: Failure) -> bool:

@@ -43,7 +43,7 @@ FRAME_LINES = 5  # of a frame: its place, its code, and marks below that
 ABOVE_LINES = 60  # above an error that are searched for what explains it
 CODE_LINES = 2  # lines above an error that are the code of its frame
 CONTEXT_LINES = 400  # lines above a match that are searched for its context
-CONTEXT_BELOW = 3  # and lines below it, where none above has it
+CONTEXT_BELOW = 12  # and lines below it, where none above has it
 LEAST_QUOTED = 200  # characters of a match that are shown
 BEGIN_QUOTED = 100  # and at most so many at the beginning of a long line
 BEFORE_QUOTED = 20  # and characters before it, of a long line
@@ -56,9 +56,6 @@ _POD = re.compile(r"\bpod/[\w.-]+")
 _WITH_ADVICE = ("cause", "death", "generic")
 _SPEAKING = ("cause", "hint", "noise")
 _ERROR_NAME = re.compile(r"(?<![\w.])[\w.]*Error: ")
-# After its first line that a step ends, srun itself kills the other tasks.
-_STEP_ENDS = re.compile(r"srun: .*Terminating (?:job step|StepId)|srun: Job step aborted|STEP \S+ ON \S+ CANCELLED")
-_KILLED_BY_SRUN = re.compile(r"srun: error: \S+: tasks? [\d,-]+: (?:Killed|Exited with exit code 137)$")
 # A launcher reports the end of a process; torchrun does so in a table.
 _REPORT = re.compile(r"(?:srun|mpirun|mpiexec|prterun|orterun)(?:\.real)?: |\s*exitcode\s*: ")
 # torchrun reports its own end at the level WARNING.
@@ -108,7 +105,7 @@ class LogReader:
         for bare in self._bare:
             if bare.start not in known and self._assertion_line(bare) not in known:
                 self._add_unknown_exception(bare, kind="cause" if bare.origin().last else "death")
-        return sorted(map(self._as_ended_by_srun, self.matches), key=lambda each: each.number)
+        return sorted(self.matches, key=lambda each: each.number)
 
     def _find(self) -> None:
         """Look for tracebacks and entries in every line; where there is no time for all, in the first and last ones."""
@@ -189,17 +186,6 @@ class LogReader:
         whole = next((end for end in ends if end >= found.end), len(message))
         self._add_entry(index, found, trace, message[:whole])
         return True
-
-    def _as_ended_by_srun(self, match: LogMatch) -> LogMatch:
-        """Return a match, as a consequence where it is the death of a task that srun killed."""
-        if match.kind != "death" or not _KILLED_BY_SRUN.search(self.lines[match.number - 1]):
-            return match
-        return replace(match, kind="consequence", decisive=False) if match.number > self._step_end else match
-
-    @cached_property
-    def _step_end(self) -> int:
-        """The number of the first line in which srun ends a step."""
-        return next((index + 1 for index, line in enumerate(self.lines) if _STEP_ENDS.search(line)), len(self.lines))
 
     def _read_tracebacks(self, index: int, line: str, words: Sequence[str]) -> None:
         """Read every form of a traceback that begins at this line."""

@@ -55,11 +55,6 @@ class LogMatch:
         return self.warned and self.entry is not None and self.entry.kind == "cause"
 
     @property
-    def may_end_a_run(self) -> bool:
-        """Whether it can lead to a failure; of a hint, whether its level alone makes it one, or it explains others."""
-        return self.kind != "hint" or self.was_cause or (self.entry is not None and bool(self.entry.explains))
-
-    @property
     def evidence(self) -> str:
         return self.entry.evidence if self.entry else "text"
 

@@ -79,17 +79,7 @@ def _find(patterns: tuple[re.Pattern[str], ...], text: str) -> float | None:
     return next((_in_gib(match) for each in patterns if (match := each.search(text))), None)
 
 
-# pyxis prints enroot's log with a margin; lines of its own have none.
-_LINE = re.compile(r"pyxis: {3,}(?!\[(?:INFO|WARN)\])(?:\[ERROR\] )?(?P<reason>\S.*\w.*)")
-LINES = 40  # above and below a match
 REPORT = 400  # lines around a match that can hold what srun reports of all tasks
-
-
-def message_of_enroot(lines: Sequence[str], index: int) -> dict[str, str]:
-    """Return the last message of enroot near a line of pyxis, as a value of an entry."""
-    around = lines[max(0, index - LINES) : index + LINES]
-    messages = [match["reason"] for line in around if (match := _LINE.search(line))]
-    return {"reason": messages[-1]} if messages else {}
 
 
 _TWO_SIZES = re.compile(r"size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\)")
@@ -132,7 +122,6 @@ def tasks_of_hosts(lines: Sequence[str]) -> Values:
 READERS: Mapping[str, Callable[[Values, Sequence[str], int], Values]] = {
     "joined": lambda values, lines, index: joined_by_all(lines, index),
     "driver": lambda values, lines, index: cuda_of_driver(values.get("version", "")),
-    "enroot": lambda values, lines, index: message_of_enroot(lines, index),
     "flat-part": lambda values, lines, index: _words("flat", "1" if is_part_of_flat(lines[index]) else ""),
     "last-error": lambda values, lines, index: last_error(lines, index),
     "tasks-of-hosts": lambda values, lines, index: tasks_of_hosts(lines[max(0, index - REPORT) : index + REPORT]),
