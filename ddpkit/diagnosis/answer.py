@@ -18,7 +18,8 @@ LEAST = 40  # of advice that is quoted
 # A sentence of a message that says what to do.
 _ADVICE = re.compile(
     r"(?:^|[.!?;:,] | - | (?=Did you mean ))((?:[Pp]lease(?! (?:understand|see|inspect|make sure this))"
-    r"|To [a-z][^.,]+, (?:set|use|run|pass|call|add)|[Yy]our? (?:\w+ )?(?:need|should|must|have to|can|may)|Try"
+    r"|To (?!see |learn |know )[a-z][^.,]+, (?:set|use|run|pass|call|add)"
+    r"|[Yy]our? (?:\w+ )?(?:need|should|must|have to|can|may)|Try"
     r"|Make sure|Ensure|Consider|Either|Did you|HINT:|Perhaps|Use|Set|Install|Pass|Specify|Check|Run|Remove) .*"
     r"|(?:use|try|set|pass|add|specify|request|choose|export)(?: \S+){0,2} [`'\"]?(?:-{1,2}[A-Za-z]|[A-Z_]{4,}=).*"
     r"|(?:[Yy]our|[Tt]h(?:e|is)) [^.;:]{0,60}\b(?:may be|might be|is|are)"

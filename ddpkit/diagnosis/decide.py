@@ -16,7 +16,7 @@ from ddpkit.diagnosis import tracebacks
 from ddpkit.diagnosis.answer import MAX_TEXT, advice_in
 from ddpkit.diagnosis.catalogue import standing_in_for
 from ddpkit.diagnosis.catalogue.bounded import find
-from ddpkit.diagnosis.catalogue.entry import NOTHING, Entry
+from ddpkit.diagnosis.catalogue.entry import NOTHING, UNKNOWN, Entry
 from ddpkit.diagnosis.events import LogReader
 from ddpkit.diagnosis.line_prefixes import UNKNOWN_SPEAKER, Speaker, speaker_of_line, split_prefix, visible_line
 from ddpkit.diagnosis.log_match import LAYERS, LogMatch
@@ -53,10 +53,10 @@ def _layers(failures: Sequence[LogMatch]) -> dict[int, float]:
     These are what a healthy run prints, too, and errors of a shell script that went on after its failed launcher.
     """
     program_ended = any(each.ended_program and not each.doubtful for each in failures)
-    launchers = {each.file: each.number for each in reversed(failures) if each.scope == "launcher"}
+    launchers = {each.file: each.number for each in reversed(failures) if each.entry.scope == "launcher"}
     layers: dict[int, float] = {}
     for each in failures:
-        went_on = each.scope == "shell" and launchers.get(each.file, each.number) < each.number
+        went_on = each.entry.scope == "shell" and launchers.get(each.file, each.number) < each.number
         unlikely = went_on or (each.doubtful and program_ended)
         layers[id(each)] = max(LAYERS[each.kind], LAYERS["generic"] + 0.5) if unlikely else LAYERS[each.kind]
     return layers
@@ -89,7 +89,7 @@ def _root(first: LogMatch, candidates: Collection[LogMatch]) -> LogMatch:
 
 def _can_precede(reason: LogMatch, failure: LogMatch) -> bool:
     # A kernel's lines are looked up after the failure: their place in the log says nothing.
-    if reason.file != failure.file or reason.number < failure.number or reason.evidence == "kernel":
+    if reason.file != failure.file or reason.number < failure.number or reason.entry.evidence == "kernel":
         return True
     # Another rank may be the one that prints the reason, and its lines can come later.
     return reason.number <= failure.end + BELOW or reason.kind == failure.kind == "generic"
@@ -97,12 +97,10 @@ def _can_precede(reason: LogMatch, failure: LogMatch) -> bool:
 
 def explains(match: LogMatch, failure: LogMatch) -> bool:
     """Whether the entry of a match is known to be the reason of a failure."""
-    if match.entry is None:
-        return False
     if failure.id in match.entry.explains:
         return True
     text = match.entry.explains_text
-    return failure.entry is None and bool(text) and bool(find(text, (failure.text,), match.entry.origin))
+    return not failure.known and bool(text) and bool(find(text, (failure.text,), match.entry.origin))
 
 
 SECONDS = 5.0  # of the processor, for all logs of a run
@@ -173,7 +171,7 @@ def _lines_of(text: str | LogText) -> tuple[list[str], Sequence[int]]:
 def _decide(matches: list[LogMatch], logs: Mapping[str, Log]) -> LogAnalysis:
     """Choose the first failure. A cause beats a consequence; an earlier cause a later one, unless the run went on."""
     # Ranks print the same text: the frames of one show what it means.
-    traced = {each.text: each.entry for each in matches if each.ended_program and each.entry is not None}
+    traced = {each.text: each.entry for each in matches if each.ended_program and each.known}
     matches = [replace(each, entry=traced[each.text]) if each.text in traced else each for each in matches]
     hints = [each for each in matches if each.kind == "hint"]
     # A run that went on after the warning of a failure did not fail of it.
@@ -185,7 +183,7 @@ def _decide(matches: list[LogMatch], logs: Mapping[str, Log]) -> LogAnalysis:
     first = first_of(failures, hints)
     _sort_out(result, first, failures)
     # The launcher's report just below it names its rank, also where the script went on after the launcher.
-    reports = [each for each in survived if each.scope == "launcher" and 0 < each.number - first.end <= 3]
+    reports = [each for each in survived if each.entry.scope == "launcher" and 0 < each.number - first.end <= 3]
     first = _with_speaker(first, result.alike, [*failures, *reports])
     result.first = first = _with_listed_values(first, result.alike)
     return result
@@ -271,7 +269,7 @@ def _who_failed(alike: list[LogMatch], failures: list[LogMatch]) -> LogMatch | N
     """Return the line that says best which rank failed: torchrun's table, another on the same failure, a summary."""
     tables = [each for each in failures if each.text.startswith("exitcode") and each.speaker.rank is not None][:1]
     named = [each for each in alike if each.speaker.rank is not None and not each.warned]
-    summaries = [each for each in failures if each.scope == "launcher" and each.speaker.known]
+    summaries = [each for each in failures if each.entry.scope == "launcher" and each.speaker.known]
     return next(iter((*named, *tables, *summaries)), None)
 
 
@@ -294,13 +292,13 @@ def _of_speaker(match: LogMatch, speaker: Speaker) -> LogMatch:
 
 def _is_same(one: LogMatch, other: LogMatch) -> bool:
     """Whether two matches are of the same failure: of one entry, or of no entry and with the same text."""
-    return one.id == other.id and (one.entry is not None or one.text == other.text)
+    return one.id == other.id and (one.known or one.text == other.text)
 
 
 def _without_repeats(matches: Iterable[LogMatch]) -> list[LogMatch]:
     kept: dict[tuple[str, str], LogMatch] = {}
     for each in matches:
-        kept.setdefault((each.id, "" if each.entry else each.text), each)
+        kept.setdefault((each.id, "" if each.known else each.text), each)
     return list(kept.values())
 
 
@@ -315,7 +313,7 @@ def _is_survived(match: LogMatch, course: Course, *, fatal_below: bool) -> bool:
     if fatal_below:
         return False
     # Ranks go on for a while after a scheduler or a kernel has reported their end.
-    end_reported = match.decisive or match.evidence == "kernel" or match.scope == "job"
+    end_reported = match.decisive or match.entry.evidence == "kernel" or match.entry.scope == "job"
     if not end_reported and course.goes_on(match):
         return True
     return not match.decisive and course.is_completed(match)
@@ -329,7 +327,7 @@ def _read_story(result: LogAnalysis, logs: Mapping[str, Log]) -> None:
     story = Story(logs, result.first, result.alike, result.consequences, result.hints)
     result.restarts = story.restarts
     first = result.first
-    if first is not None and first.role == "waits":
+    if first is not None and first.entry.role == "waits":
         result.silent_ranks = story.silent_ranks
         result.first = first = story.name_awaited(first)
     for entry, rule in standing_in_for(first.id if first else NOTHING):
@@ -349,7 +347,7 @@ def _read_story(result: LogAnalysis, logs: Mapping[str, Log]) -> None:
         return
 
 
-def _of_line(entry: Entry | None, kind: str, name: str, lines: Sequence[str], index: int) -> LogMatch:
+def _of_line(entry: Entry, kind: str, name: str, lines: Sequence[str], index: int) -> LogMatch:
     text = visible_line(lines[index]).strip()[:MAX_TEXT]
     return LogMatch(entry=entry, kind=kind, file=name, number=index + 1, end=index + 1, text=text)
 
@@ -374,8 +372,8 @@ def _with_line_above(first: LogMatch, matches: Collection[LogMatch], log: Log) -
         for number in range(each.begin or each.number, each.end + 1)
     }
     lead = _LEAD.match(first.text)
-    bare = first.entry is None and not first.traced and first.kind != "cause"
-    unexplained = bare or (first.kind == "consequence" and first.scope == "launcher")
+    bare = not first.known and not first.traced and first.kind != "cause"
+    unexplained = bare or (first.kind == "consequence" and first.entry.scope == "launcher")
     for number in range(first.number - 1, max(0, first.number - 1 - LINES_ABOVE), -1):
         line = visible_line(log.lines[number - 1])
         text = split_prefix(line).text.strip()
@@ -423,7 +421,7 @@ def _own_answer(name: str, log: Log, number: int, known: set[tuple[str, int]]) -
         return None
     said = advice or one_line(told["said"] if told else "", MAX_TEXT)
     hint = f"as it says: {advice}" if advice else "change what this message names. The lines above it can say more"
-    match = _of_line(None, "generic", name, log.lines, number - 1)
+    match = _of_line(UNKNOWN, "generic", name, log.lines, number - 1)
     return replace(match, speaker=speaker_of_line(line), summary=f"its own message: {said}", location=hint)
 
 

@@ -18,7 +18,7 @@ from ddpkit.diagnosis import tracebacks
 from ddpkit.diagnosis.answer import MAX_TEXT, Code, advice_in, describe_exception, where_to_look
 from ddpkit.diagnosis.catalogue import entry_of_seen, entry_of_signal, known_failures, standing_in_for
 from ddpkit.diagnosis.catalogue.bounded import find
-from ddpkit.diagnosis.catalogue.entry import BRANCHES, OWN, Instead, with_values
+from ddpkit.diagnosis.catalogue.entry import BRANCHES, OWN, UNKNOWN, Instead, with_values
 from ddpkit.diagnosis.catalogue.matcher import WORDS, Match
 from ddpkit.diagnosis.line_prefixes import (
     Speaker,
@@ -390,7 +390,7 @@ class LogReader:
         mild = is_mild(line) or self._continues(event.number - 1)
         warned = mild and event.kind == "cause" and not _END_BY_SIGNAL.search(line)
         quoted = len(_PROSE.findall(line[: max(start, _start_of_error(line))])) >= PROSE_WORDS
-        doubtful = quoted or (mild and event.kind == "generic") or (event.entry is not None and event.entry.doubtful)
+        doubtful = quoted or (mild and event.kind == "generic") or event.entry.doubtful
         return replace(event, kind="hint" if warned else event.kind, warned=warned, doubtful=doubtful)
 
     def _continues(self, index: int) -> bool:
@@ -442,7 +442,7 @@ class LogReader:
         code = self._shown_code(trace)
         self.matches.append(
             LogMatch(
-                entry=None,
+                entry=UNKNOWN,
                 kind=kind,
                 file=self.name,
                 number=origin.number + 1,

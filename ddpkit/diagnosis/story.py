@@ -107,7 +107,7 @@ class Story:
     @cached_property
     def _waited(self) -> set[int | None]:
         """The ranks that are known to have waited."""
-        others = [each for each in self._consequences if each.role == "waits" or _OWN_FAILURE.search(each.text)]
+        others = [each for each in self._consequences if each.entry.role == "waits" or _OWN_FAILURE.search(each.text)]
         return {each.speaker.rank for each in (*self._same, *others)} | busy_ranks(self._lines)
 
     @cached_property
@@ -175,7 +175,7 @@ class Story:
     @property
     def _shows_end(self) -> bool:
         """Whether a launcher reports ends of ranks. Before that, a silent rank may still print that it waited."""
-        return any(each.decisive or each.scope == "launcher" for each in (*self._same, *self._consequences))
+        return any(each.decisive or each.entry.scope == "launcher" for each in (*self._same, *self._consequences))
 
     @property
     def restarts(self) -> int:

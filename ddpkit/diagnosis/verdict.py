@@ -72,14 +72,14 @@ def diagnose(
         return replace(failure, diagnosis=known, action=action)
     everything = _OtherLog(all_log, read_end)
     match, diagnosis = _find_cause(failure, everything, Limit(SECONDS, ended) if ended else Limit(SECONDS))
-    if match is not None and match.role:
+    if match is not None and match.entry.role:
         diagnosis = _name_awaited(failure, match.id) or diagnosis
     host = "" if diagnosis is not None and diagnosis.whose else failure.host
     action = decide_match(match, host) if match is not None else decide_failure(failure)
     # Before a rank has started, nobody but SLURM or a container's runtime has printed anything. Where srun itself
     # fails, a line with a rank in front is not srun's.
     of_srun = failure.what == "srun" and match is not None and match.speaker.rank is None
-    of_kernel = "Xid" in failure.kernel and match is not None and match.evidence == "kernel"
+    of_kernel = "Xid" in failure.kernel and match is not None and match.entry.evidence == "kernel"
     proven = action.proven or refused or of_srun or of_kernel
     action = replace(action, proven=proven and action.action == "exclude")
     return replace(failure, diagnosis=diagnosis or _quote_other_rank(failure, everything), action=action)
@@ -143,7 +143,7 @@ def _find_cause(failure: Failure, everything: _OtherLog, limit: Limit) -> tuple[
         or failure.reason
     )
     first = analyze_log([(own, _without_claims(failure, text))], limit).first
-    if first is not None and first.entry is None and failure.signal in _SUDDEN:
+    if first is not None and not first.known and failure.signal in _SUDDEN:
         first = None
     if first is not None and first.kind == "cause":
         return first, _diagnosis(first, first.bare_cause)
@@ -172,10 +172,10 @@ def _without_claims(failure: Failure, text: str) -> str:
 
 def _diagnosis(match: LogMatch, cause: str, whose: str = "") -> Diagnosis:
     fix = match.fix
-    if match.entry is not None and "an option of ddpkit" in match.entry.seen:
+    if "an option of ddpkit" in match.entry.seen:
         own = next((word for word in match.text.split() if word in OWN_OPTIONS), "")
         fix = f"`{own}` is an option of ddpkit: put it before the script" if own else fix
-    return Diagnosis(cause=cause, fix=fix, id=match.entry.id if match.entry else "", whose=whose)
+    return Diagnosis(cause=cause, fix=fix, id=match.id if match.known else "", whose=whose)
 
 
 def name_python(diagnosis: Diagnosis | None, python: str, is_sealed: Callable[[str], bool]) -> Diagnosis | None:

@@ -53,7 +53,7 @@ def _library_error(check: str, text: str) -> tuple[str, str, str]:
     from ddpkit.diagnosis.decide import analyze_log  # only after a failure
 
     match = analyze_log([("rank", text)]).first if check == "nccl" and not _entry("", text) else None
-    return (match.cause, match.fix, match.entry.id) if match is not None and match.entry else ("", "", "")
+    return (match.cause, match.fix, match.entry.id) if match is not None and match.known else ("", "", "")
 
 
 def rank_hosts(plan: Plan, run: ProgramRun) -> dict[int, str]:

@@ -88,6 +88,9 @@ class Entry:
     origin: str = ""  # the file of an entry that is a site's own; no key of it
 
 
+UNKNOWN = Entry(id=OWN, title="", cause="", fix="")  # of what no entry knows
+
+
 _REFERENCE = re.compile(r"\(\?P=(\w+)\)")
 _OPTIONAL = re.compile(r"\[([^\[\]]*\{[a-z]+\}[^\[\]]*)\]")
 _BRANCH = re.compile(r"\{([a-z]+)\? ([^{}]*)\}")
