@@ -45,22 +45,20 @@ class _Work:
     ratio: int = 0  # of the sizes of its two sides, where they show it
 
 
-def _lowest_and_highest(waited: Iterable[LogMatch]) -> tuple[str, int]:
+def _lowest_and_highest(works: Iterable[_Work]) -> tuple[str, int]:
     """Describe the lowest and the highest sequence number of one group. Returns their difference, too; 0: all equal."""
-    groups: dict[str, dict[int, tuple[int, str]]] = {}
-    for each in waited:
-        work = _WORK.search(each.text)
-        if work and each.speaker.rank is not None:
-            ranks = groups.setdefault(work["group"] or "", {})
-            own = (int(work["number"]), work["call"] or "a collective")
-            ranks[each.speaker.rank] = min(own, ranks.get(each.speaker.rank, own))
+    groups: dict[str, dict[int, _Work]] = {}
+    for each in sorted(works, key=lambda work: -work.number):  # of a rank, the lowest one counts
+        groups.setdefault(each.group, {})[each.rank] = each
     for ranks in groups.values():
-        (lowest, call), (highest, other) = min(ranks.values()), max(ranks.values())
-        if lowest < highest:
-            last = name_ranks(sorted(rank for rank, (number, _) in ranks.items() if number == lowest))
-            first = name_ranks(sorted(rank for rank, (number, _) in ranks.items() if number == highest))
-            words = f"{last} in {call} with the lowest SeqNum, {lowest}, and {first} in {other} with {highest}"
-            return words, highest - lowest
+        low, high = (of(ranks.values(), key=lambda work: work.number) for of in (min, max))
+        if low.number < high.number:
+            last, first = (
+                name_ranks(sorted(rank for rank, work in ranks.items() if work.number == end.number))
+                for end in (low, high)
+            )
+            lowest = f"{last} in {low.call} with the lowest SeqNum, {low.number}"
+            return f"{lowest}, and {first} in {high.call} with {high.number}", high.number - low.number
     return "", 0
 
 
@@ -74,7 +72,6 @@ def passed_before(waited: Iterable[LogMatch]) -> dict[str, str]:
 
 def idle_ranks(waited: Iterable[LogMatch], logs: Iterable[Sequence[str]]) -> list[int]:
     """Return the ranks that completed all that they called, and never called the collective that others wait for."""
-    logs = [[line for line in lines if _ENQUEUED in line] for lines in logs]
     stuck: dict[str, int] = {}  # the number of the collective in which ranks wait, by group
     for work in _unfinished(waited, logs):
         if work.group:
@@ -122,9 +119,9 @@ def different_calls(waited: Iterable[LogMatch], logs: Iterable[Sequence[str]]) -
     No rank is alone where several ranks wait in each of these collectives. `group` is among the values where all these
     lines are of one group, `number` where all have one number.
     """
-    waited = list(waited)
+    unfinished = _unfinished(waited, logs)
     by_number: dict[int, list[_Work]] = {}
-    for work in _unfinished(waited, logs):
+    for work in unfinished:
         by_number.setdefault(work.number, []).append(work)
     for number, works in sorted(by_number.items()):
         chosen = _comparable(works)
@@ -138,7 +135,7 @@ def different_calls(waited: Iterable[LogMatch], logs: Iterable[Sequence[str]]) -
         alone = [ranks[0] for ranks in calls.values() if len(ranks) == 1]
         return values, alone[0] if len(alone) == 1 and len(calls) == 2 else None
     # A rank that only waits for its result is one collective late. No rank completes two that another has not joined.
-    words, gap = _lowest_and_highest(waited)
+    words, gap = _lowest_and_highest(unfinished)
     return ({"calls": words} if gap > 1 else {}), None
 
 

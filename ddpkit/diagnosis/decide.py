@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import time
-from array import array
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -137,7 +136,7 @@ def analyze_log(files: Iterable[tuple[str, str | LogText]], limit: Limit | None 
     unread, since = 0, time.thread_time()
     for name, text in files:
         limit.leave_out(since)  # the text is read when it is asked for: a slow machine changes no answer
-        lines, numbers = _lines_of(text)
+        lines, numbers = plain_lines(text if isinstance(text, LogText) else LogText(text))
         del text
         reader = LogReader(name, lines, limit)
         own_matches = reader.read()
@@ -155,17 +154,6 @@ def analyze_log(files: Iterable[tuple[str, str | LogText]], limit: Limit | None 
     if result.first is None or result.first.kind == "hint":
         _look_at_health(result, matches, logs)
     return _renumbered(result, logs)
-
-
-def _lines_of(text: str | LogText) -> tuple[list[str], Sequence[int]]:
-    """Return the lines of a log, and the number of each in its file."""
-    whole = text if isinstance(text, LogText) else LogText(text)
-    lines, numbers = plain_lines(whole.text)
-    if whole.numbers is None:
-        return lines, numbers
-    last = len(whole.numbers)
-    of_file = (whole.numbers[number - 1] if number <= last else whole.numbers[-1] + 1 for number in numbers)
-    return lines, array("Q", of_file)
 
 
 def _decide(matches: list[LogMatch], logs: Mapping[str, Log]) -> LogAnalysis:
