@@ -25,7 +25,6 @@ DESCRIPTIONS = {
     "patterns": "Each is searched in one line, and has a whole word of three letters outside of groups.",
     "needs": "A text that must be in the same log; (?P=name) is the text of a named group.",
     "context": "Looked for in the lines above and in a few below; its named groups fill {names}, too.",
-    "hosts": "The least number of hosts that print in the same log.",
     "branches": "Texts by name: `{name? words}` is left out where the log has the text of another branch alone.",
     "overcome_by": "A text of the same log with which it did no harm.",
     "doubtful": "Healthy runs print it, too: outside of a traceback, other causes come first.",

@@ -10,7 +10,6 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from math import inf
 from typing import TypeVar
 
@@ -48,7 +47,6 @@ LEAST_QUOTED = 200  # characters of a match that are shown
 BEGIN_QUOTED = 100  # and at most so many at the beginning of a long line
 BEFORE_QUOTED = 20  # and characters before it, of a long line
 PROSE_WORDS = 5  # above a failure in its line: a sentence that speaks of it
-HOST_LINES = 5000  # lines that are searched for hosts
 _TRACEBACK_WORDS = frozenset(("traceback", "cause", "exitcode"))
 _PROSE = re.compile(r"(?<!\S)[A-Za-z']+[,.:]?(?=\s)")
 _JOB = re.compile(r"\b(?:JOB|STEP|StepId=|JobId=|[Jj]ob(?: allocation)?) ?(\d{2,})\b")
@@ -206,9 +204,7 @@ class LogReader:
             _append(self._failures, tracebacks.read_torchrun_row(self.lines, index))
 
     def _is_fulfilled(self, match: Match) -> bool:
-        """Whether the log holds the text and the hosts without which the entry is not meant."""
-        if match.entry.hosts > 1 and len(self._hosts) < match.entry.hosts:
-            return False
+        """Whether the log holds the text without which the entry is not meant."""
         if not match.entry.needs:
             return True
         return self._holds(with_values(match.entry.needs, match.values), match.entry.origin)
@@ -226,11 +222,6 @@ class LogReader:
         if not text or not self._holds(text, match.entry.origin):
             return False
         return match.entry.kind == "hint" or bool(find(text, self.lines[index + 1 :], match.entry.origin))
-
-    @cached_property
-    def _hosts(self) -> set[str]:
-        """The hosts that print in this log."""
-        return {host for line in self.lines[:HOST_LINES] if line and (host := speaker_of_line(line).host)}
 
     def _context(self, index: int, match: Match) -> dict[str, str]:
         """Return values from the nearest line above a match, or else below it, that has its context."""

@@ -45,11 +45,11 @@ class Entry:
     matcher selects lines by these words. Named groups fill `{host}`, `{port}`, `{rank}` ... in `cause`, `probe` and
     `fix`. `{host|that host}` has words for an unknown value, and a part in brackets, `[ on {host}]`, is left out
     without it. `needs` must occur somewhere in the same log; in it, `(?P=path)` stands for the text of a named group.
-    `context` is looked for in the lines above and in a few lines below, and its named groups fill, too. `hosts` is
-    the least number of hosts that print in the same log. `branches` are names, each with a text: words in `{name?
-    words}` are left out where the same log holds the text of another branch and not that of this one. `overcome_by`
-    is a text of the same log: with it, a hint means nothing, and a failure above it ended nothing. `reads` names a
-    function that reads further values from the lines; `meanings` has words for the text of a group, as `{reason}`.
+    `context` is looked for in the lines above and in a few lines below, and its named groups fill, too. `branches`
+    are names, each with a text: words in `{name? words}` are left out where the same log holds the text of another
+    branch and not that of this one. `overcome_by` is a text of the same log: with it, a hint means nothing, and a
+    failure above it ended nothing. `reads` names a function that reads further values from the lines; `meanings` has
+    words for the text of a group, as `{reason}`.
 
     `action` follows from it, and `reason` says why; without one, a cause ends the run. A text with `request` is a
     mistake that each host would repeat. `evidence` of a kernel puts a host aside. A rank that prints a text whose
@@ -68,7 +68,6 @@ class Entry:
     patterns: tuple[str, ...] = ()  # empty: nothing is printed; a check detects it
     needs: str = ""
     context: str = ""
-    hosts: int = 1
     branches: tuple[tuple[str, str], ...] = ()
     overcome_by: str = ""
     doubtful: bool = False  # also printed by healthy runs: outside of a traceback, other causes take precedence
