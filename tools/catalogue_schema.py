@@ -28,7 +28,7 @@ DESCRIPTIONS = {
     "branches": "Texts by name: `{name? words}` is left out where the log has the text of another branch alone.",
     "overcome_by": "A text of the same log with which it did no harm.",
     "doubtful": "Healthy runs print it, too: outside of a traceback, other causes come first.",
-    "explains": "Ids of failures whose reason this is, where it stands above them or in the same line.",
+    "explains": "Ids of failures whose reason this is, where it stands in the same log.",
     "explains_text": "The same for exceptions of the script's own with this text.",
     "instead": "Where this entry stands in the place of another one.",
     "reads": "A function of ddpkit that reads values from the lines; for its own entries alone.",

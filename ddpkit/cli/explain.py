@@ -438,7 +438,7 @@ def _facts(first: LogMatch, alarm: tuple[str, int, str] | None = None) -> Iterat
     elif first.kind == "hint" and alarm is not None:
         yield "note", f"the failure is not known (line {alarm[1]}: {alarm[2][:80]}); this may have led to it"
     elif first.kind == "hint":
-        yield "note", f"no failure is in this log; this {'may lead to one' if first.was_cause else 'is a warning'}"
+        yield "note", f"no failure is in this log; this {'may lead to one' if first.may_end_a_run else 'is a warning'}"
     yield "cause", first.cause
     if first.fix:
         yield "hint", first.fix

@@ -27,7 +27,6 @@ from ddpkit.text import one_line
 
 LINES_ABOVE = 8  # above a failure that are searched for a line about its reason
 MAX_ABOVE = 200  # characters of that line
-BELOW = 3  # lines below an error that can hold its reason, as NCCL's `Last error:` does
 
 
 def first_of(failures: Sequence[LogMatch], hints: Collection[LogMatch]) -> LogMatch:
@@ -78,20 +77,11 @@ def _root(first: LogMatch, candidates: Collection[LogMatch]) -> LogMatch:
     """Follow the edges of the catalogue from a failure to what explains it. A warning that explains it is a cause."""
     seen = {id(first)}
     while True:
-        reasons = (each for each in candidates if id(each) not in seen and explains(each, first))
-        reason = next((each for each in reasons if _can_precede(each, first)), None)
+        reason = next((each for each in candidates if id(each) not in seen and explains(each, first)), None)
         if reason is None:
             return first
         seen.add(id(reason))
         first = reason if reason.kind == "consequence" else replace(reason, kind="cause")
-
-
-def _can_precede(reason: LogMatch, failure: LogMatch) -> bool:
-    # A kernel's lines are looked up after the failure: their place in the log says nothing.
-    if reason.file != failure.file or reason.number < failure.number or reason.entry.evidence == "kernel":
-        return True
-    # Another rank may be the one that prints the reason, and its lines can come later.
-    return reason.number <= failure.end + BELOW or reason.kind == failure.kind == "generic"
 
 
 def explains(match: LogMatch, failure: LogMatch) -> bool:
@@ -392,6 +382,8 @@ def _look_at_health(result: LogAnalysis, matches: list[LogMatch], logs: Mapping[
         if warning is None:
             answers = (_own_answer(name, logs[name], number, known) for name, number, _ in alarms)
             result.first = next(filter(None, answers), None)
+        elif not warning.may_end_a_run:
+            result.first, result.alike, result.hints = None, [], [warning, *result.hints]
     result.healthy = not alarms and any(log.course.is_healthy() for log in logs.values())
     result.stepped = any(log.course.has_step() for log in logs.values())
 

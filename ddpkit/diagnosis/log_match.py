@@ -55,6 +55,11 @@ class LogMatch:
         return self.warned and self.entry.kind == "cause"
 
     @property
+    def may_end_a_run(self) -> bool:
+        """Of a hint: whether only its level makes it one, or it explains failures."""
+        return self.was_cause or bool(self.entry.explains)
+
+    @property
     def known(self) -> bool:
         return self.entry is not UNKNOWN
 

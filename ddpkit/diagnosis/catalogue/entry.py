@@ -71,7 +71,7 @@ class Entry:
     branches: tuple[tuple[str, str], ...] = ()
     overcome_by: str = ""
     doubtful: bool = False  # also printed by healthy runs: outside of a traceback, other causes take precedence
-    explains: tuple[str, ...] = ()  # ids of failures whose reason this is, where it stands above them
+    explains: tuple[str, ...] = ()  # ids of failures whose reason this is, where it stands in the same log
     explains_text: str = ""  # the same for exceptions of the script's own with this text, a regular expression
     instead: tuple[Instead, ...] = ()
     reads: str = ""
