@@ -46,8 +46,6 @@ MOST_LINES = 20_000  # about communicators, of one log
 _SLOW_NAME = "hostname of the client socket cannot be retrieved"
 SLOW = 4.0  # seconds from one such warning to the next
 FEWEST = 3  # such pauses that show that the look-ups themselves are slow
-# Of the watchdog's lines, those of a rank whose own collective failed.
-_OWN_FAILURE = re.compile(r"Some NCCL operations have failed|To avoid data inconsistency")
 SPOKEN_LINES = 5000  # lines at the end that are searched for ranks
 WORK_LINES = 30  # lines before a timeout that are searched for other work of a rank
 _RESTARTS = re.compile(r"\b(?:agent_restarts|restart_count)['\"]?\s*[:=]\s*(?P<count>\d+)")
@@ -107,7 +105,7 @@ class Story:
     @cached_property
     def _waited(self) -> set[int | None]:
         """The ranks that are known to have waited."""
-        others = [each for each in self._consequences if each.entry.role == "waits" or _OWN_FAILURE.search(each.text)]
+        others = [each for each in self._consequences if each.entry.role == "waits"]
         return {each.speaker.rank for each in (*self._same, *others)} | busy_ranks(self._lines)
 
     @cached_property
@@ -137,10 +135,8 @@ class Story:
         """Return a timeout with the ranks that others waited for, as far as the logs show them."""
         late, values = self._late_ranks()
         if late and first.speaker.rank is not None:
-            host = next((each.speaker.host for each in self._consequences if each.speaker.rank == late[0]), "")
             several = ", ".join(map(str, late)) if len(late) > 1 else ""
-            if not host and late[0] in self._speaking:
-                host = self._speaking[late[0]].host
+            host = self._speaking[late[0]].host if late[0] in self._speaking else ""
             speaker = Speaker(rank=late[0], host=host, ranks=several)
             first = replace(first, speaker=speaker, reporter=first.speaker)
         return replace(first, values={**first.values, **values})
