@@ -96,11 +96,10 @@ def _statuses(logs: Iterable[Sequence[str]]) -> Iterator[re.Match[str]]:
             yield status
 
 
-def absent_ranks(waited: Iterable[LogMatch], seen: set[int]) -> tuple[list[int], bool]:
-    """Return the ranks of which the log has no line, and whether the log shows how many ranks there are.
+def absent_ranks(waited: Iterable[LogMatch], seen: set[int]) -> list[int]:
+    """Return the ranks of which the log has no line, where the log shows how many ranks there are.
 
-    `seen`: the ranks that print. The sizes of an all-gather or a reduce-scatter show the number of ranks. Without
-    them, rank 0 is absent where ranks 1 to N report that they waited.
+    `seen`: the ranks that print. The sizes of an all-gather or a reduce-scatter show the number of ranks.
     """
     sizes = set()
     for each in waited:
@@ -108,9 +107,8 @@ def absent_ranks(waited: Iterable[LogMatch], seen: set[int]) -> tuple[list[int],
         if work and work["out"] and work["call"] in _WHOLE and (not work["group"] or _shared_group(work) == "0"):
             low, high = sorted((int(work["size"]), int(work["out"])))
             sizes.add(high // low if low and high % low == 0 else 0)
-    if len(sizes) == 1 and (size := sizes.pop()) > max(seen, default=size):
-        return sorted(set(range(size)) - seen), True
-    return ([0] if len(seen) > 1 and seen == set(range(1, len(seen) + 1)) else []), False
+    size = sizes.pop() if len(sizes) == 1 else 0
+    return sorted(set(range(size)) - seen) if size > max(seen, default=0) else []
 
 
 def different_calls(waited: Iterable[LogMatch], logs: Iterable[Sequence[str]]) -> tuple[dict[str, str], int | None]:

@@ -270,7 +270,7 @@ def plain_lines(log: LogText) -> tuple[list[str], Sequence[int]]:
 
 
 # Web pages and word processors show these in place of what the program printed.
-_TYPOGRAPHY = str.maketrans({"\u2018": "'", "\u2019": "'"})
+_TYPOGRAPHY = str.maketrans({"\u2018": "'", "\u2019": "'", "\uff08": " (", "\uff09": ")"})
 
 # An exception as `repr` shows it, as Hydra prints it.
 _REPR = re.compile(r"""(?m)^((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception))\((['"])(.+)\2,?\)$""")

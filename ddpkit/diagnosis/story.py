@@ -161,11 +161,9 @@ class Story:
         if self.silent_ranks:
             return [], passed_before(self._same)
         known = {rank for rank in self._waited if rank is not None}
-        absent, number_is_known = absent_ranks(self._same, known)
-        if number_is_known and len(absent) == 1 and len(known) > 1:
+        absent = absent_ranks(self._same, known)
+        if len(absent) == 1 and len(known) > 1:
             return absent, {"late": str(absent[0])}
-        if absent and len(absent) <= max(1, len(known)):
-            return [], {"absent": f"no line of {name_ranks(absent)} is in this log"}
         return [], passed_before(self._same)
 
     @property
