@@ -6,7 +6,10 @@ import re
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 
-_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[()][A-Z0-9]")
+# Colours also stand in logs with the escape as a text: of rsyslog and SageMaker, of `cat -v`, of a page.
+_ESCAPES = re.compile(
+    r"(?:#033|\^\[|\u241b)\[[\d;]*m|\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[()][A-Z0-9]"
+)
 MAX_LINE = 4096  # characters of a line that are looked at: its begin and its end
 _CUT = " ... "
 
@@ -62,7 +65,7 @@ class PrefixedLine:
 
 
 def strip_escapes(text: str) -> str:
-    return _ESCAPES.sub("", text) if "\x1b" in text else text
+    return _ESCAPES.sub("", text) if any(each in text for each in ("\x1b", "#033", "^[", "\u241b")) else text
 
 
 def visible_line(line: str) -> str:

@@ -15,6 +15,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
+from html import unescape
 from itertools import chain, groupby
 from typing import BinaryIO
 
@@ -272,15 +273,19 @@ def plain_lines(log: LogText) -> tuple[list[str], Sequence[int]]:
 # Web pages and word processors show these in place of what the program printed.
 _TYPOGRAPHY = str.maketrans({"\u2018": "'", "\u2019": "'", "\uff08": " (", "\uff09": ")"})
 
+_ENTITY = re.compile("&(?:#39|quot|lt|gt|amp);")
+
 # An exception as `repr` shows it, as Hydra prints it.
 _REPR = re.compile(r"""(?m)^((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception))\((['"])(.+)\2,?\)$""")
 _PAIRED = re.compile("\u201c([^\u201c\u201d\n]*)\u201d(?!: (?:command )?not found)")
 
 
 def _as_printed(text: str) -> str:
-    """Undo typographic quotes of a page, line ends of SageMaker's toolkit, `repr` of exceptions, and translations."""
+    """Undo quotes and entities of a page, line ends of SageMaker's toolkit, `repr` of exceptions, and translations."""
     from ddpkit.diagnosis.catalogue import form
 
+    if "&#39;" in text or "&quot;" in text:
+        text = _ENTITY.sub(lambda entity: unescape(entity[0]), text)
     text = text.replace("#015\n", "\n") if "#015" in text else text
     text = _REPR.sub(r"\1: \3", text) if "Error(" in text or "Exception(" in text else text
     if text.isascii():

@@ -287,7 +287,7 @@ def hint(failure: Failure, diagnosis: Diagnosis | None = None) -> str:
 
 def _as_path(path: str) -> str:
     """Return a path as one word of a shell; empty for what is none that ddpkit made: a record can be another user's."""
-    return shlex.quote(path) if path.isprintable() and len(path) <= LONGEST // 2 else ""
+    return shlex.quote(path) if path and path.isprintable() and len(path) <= LONGEST // 2 else ""
 
 
 def describe_stop(outcome: Outcome) -> str:

@@ -351,3 +351,17 @@ def test_bash_reports_an_end_in_chinese(line: str, known: str) -> None:
     first = of(f"Writing metrics: scores.jsonl\n{line}\n").first
     assert first is not None
     assert first.id == known
+
+
+@pytest.mark.parametrize(
+    ("line", "known"),
+    [
+        ("#033[34mhostname: invalid option -- 'I'#033[0m", "deepspeed-hostname"),
+        ("^[[31mKeyError: 'LOCAL_RANK'^[[0m", "local-rank-argument"),
+        ("KeyError: &#39;LOCAL_RANK&#39;", "local-rank-argument"),
+    ],
+)
+def test_colours_and_entities_as_text_are_left_out(line: str, known: str) -> None:
+    first = of(f"starting\n{line}\n").first
+    assert first is not None
+    assert first.id == known
