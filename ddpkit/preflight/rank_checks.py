@@ -211,7 +211,7 @@ def _died(failure: Failure, run: ProgramRun, where: Mapping[int, str]) -> Check:
     passed = [event["stage"] for event in run.stages]
     stage = "ranks" if "ranks" not in passed else "nccl" if "gloo" in passed else "gloo"  # the one that it was in
     by_signal = entry_of_signal(failure.signal)
-    fix = verdict.hint(failure) if failure.log or by_signal else f"ls {shlex.quote(run.folder)}"  # it left no line
+    fix = verdict.hint(failure) or f"ls {shlex.quote(run.folder)}"  # it left no line
     if failure.rank is None:
         return Fault("fail", evidence, cause, fix, _entry(stage, text)).of(stage, failure.host)
     doc = by_signal.id if by_signal else _entry(stage, text)
