@@ -428,7 +428,7 @@ def _facts(first: LogMatch, alarm: tuple[str, int, str] | None = None) -> Iterat
     """Yield label and text of what is known of the first failure. `alarm`: the first line that looks like an error."""
     if first.reporter is not None:
         yield "note", f"this rank waited; check {first.speaker.describe()}, which did not"
-    if first.entry is not None and "SIGINT" in first.entry.seen:
+    if "SIGINT" in first.entry.seen:
         yield (
             "note",
             "no failure is above this line; if the run hung, look at its ranks before you end it: ddpkit dump RUN",
@@ -444,9 +444,9 @@ def _facts(first: LogMatch, alarm: tuple[str, int, str] | None = None) -> Iterat
         yield "hint", first.fix
     if first.probe:
         yield "check", first.probe
-    if first.link:
-        yield "more", f"{first.link} ({first.id})"
-    if first.entry and first.entry.origin:
+    if first.entry.link:
+        yield "more", f"{first.entry.link} ({first.id})"
+    if first.entry.origin:
         yield "from", f"{first.entry.origin} ({first.id})"
 
 
@@ -473,7 +473,7 @@ def _more(result: LogAnalysis, many: bool) -> Iterator[str]:
     for each in result.others[:ALTERNATIVES]:
         label = "later" if first and each.file == first.file and each.number > first.number else "also"
         yield f"{label}, {_place(each, many)}: {each.text[:160]}"
-        yield f"  {each.cause}; hint: {each.fix}" if each.entry else f"  {each.summary}"
+        yield f"  {each.cause}; hint: {each.fix}" if each.known else f"  {each.summary}"
     for each in result.survived[: LISTED // 2]:
         yield f"survived, {_place(each, many)}: {each.text[:160]}"
     for each in result.hints[: ALTERNATIVES - len(result.others[:ALTERNATIVES])]:
@@ -483,7 +483,7 @@ def _more(result: LogAnalysis, many: bool) -> Iterator[str]:
 
 def _other_hosts(result: LogAnalysis) -> str:
     """Return words for hosts that only a launcher's lines name; empty: there are none, or more than repetitions."""
-    if result.first is not None and result.first.scope == "job":
+    if result.first is not None and result.first.entry.scope == "job":
         return ""
     named = {each.speaker.host for each in (result.first, *result.alike) if each}
     reported = dict.fromkeys(each.speaker.host or each.values.get("host", "") for each in result.consequences)
@@ -531,8 +531,8 @@ def _as_dict(result: LogAnalysis, run: Run | None, failure: Failure | None) -> d
             "cause": match.cause,
             "probe": match.probe,
             "fix": match.fix,
-            "link": match.link,
-            "origin": match.entry.origin if match.entry else "",
+            "link": match.entry.link,
+            "origin": match.entry.origin,
         }
 
     return {

@@ -22,10 +22,10 @@ def decide(analysis: LogAnalysis) -> Action:
 def decide_match(first: LogMatch, host: str = "") -> Action:
     """Return the action after a failure whose first cause is this match. `host`: of its log, if the lines have none."""
     entry = first.entry
-    reason = entry.reason if entry is not None else ""
+    reason = entry.reason
     # A mistake in the request fails on every host: the entry's action would blame one.
-    requested = entry is not None and entry.request and find(entry.request, (first.text,), entry.origin)
-    action = entry.action if entry is not None and not requested else ""
+    requested = entry.request and find(entry.request, (first.text,), entry.origin)
+    action = "" if requested else entry.action
     host = first.values.get("host") or first.speaker.host or host
     if action == "exclude" and host:
         return Action(action="exclude", host=host, id=first.id, reason=reason)

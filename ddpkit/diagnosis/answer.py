@@ -14,10 +14,12 @@ from ddpkit.text import one_line
 MAX_TEXT = 400  # characters of a line
 MAX_CODE = 200  # characters of a line of code that is quoted
 MAX_ALSO = 120  # of another exception in the same traceback
+LEAST = 40  # of advice that is quoted
 # A sentence of a message that says what to do.
 _ADVICE = re.compile(
     r"(?:^|[.!?;:,] | - | (?=Did you mean ))((?:[Pp]lease(?! (?:understand|see|inspect|make sure this))"
-    r"|To [a-z][^.,]+, (?:set|use|run|pass|call|add)|[Yy]our? (?:\w+ )?(?:need|should|must|have to|can|may)|Try"
+    r"|To (?!see |learn |know )[a-z][^.,]+, (?:set|use|run|pass|call|add)"
+    r"|[Yy]our? (?:\w+ )?(?:need|should|must|have to|can|may)|Try"
     r"|Make sure|Ensure|Consider|Either|Did you|HINT:|Perhaps|Use|Set|Install|Pass|Specify|Check|Run|Remove) .*"
     r"|(?:use|try|set|pass|add|specify|request|choose|export)(?: \S+){0,2} [`'\"]?(?:-{1,2}[A-Za-z]|[A-Z_]{4,}=).*"
     r"|(?:[Yy]our|[Tt]h(?:e|is)) [^.;:]{0,60}\b(?:may be|might be|is|are)"
@@ -53,11 +55,11 @@ def describe_exception(trace: Traceback, who: str, code: Code, below: Sequence[s
     else:
         whose = f"{who}'s own exception" if who else "the script's own exception"
         where += f", raised inside {package}" if package and package != "torch" else ""
-    words = _message(origin)
+    words = origin.words[:MAX_TEXT]
     words += f" {below[0][:MAX_CODE]}" if below and words.endswith(":") else ""
     condition = f" ({code.condition[:MAX_CODE]})" if code.condition else ""
-    advice = "" if _advice(origin) else next(filter(None, map(advice_in, below)), "")
-    said = f". It says: {advice}" if advice and advice not in words else ""
+    advice = next(filter(None, map(advice_in, (origin.text, *below))), "")
+    said = f". It says: {advice}" if advice[:LEAST] not in one_line(words) else ""
     usual = f". Usual reason: {reason}" if (reason := _usual_reason(trace, code).reason) else ""
     return one_line(f"{whose}: {words}{condition}{where}{_other_exception(trace)}").rstrip(".") + said + usual
 
@@ -76,7 +78,7 @@ def _usual_reason(trace: Traceback, code: Code) -> _Usual:
     sentence of a check the class says nothing.
     """
     origin = trace.origin()
-    advice = _advice(origin)
+    advice = _advice(origin.text)
     if _other_exception(trace) or (advice and not _STATEMENT.match(advice[1])):
         return _Usual()
     usual = find_symptom(OWN, origin.words)
@@ -115,7 +117,7 @@ def where_to_look(trace: Traceback, code: Code, *, lines_above: bool) -> str:
         steps.append(_name_arguments("set", code.last_line))
     if usual_fix and not origin.place:
         steps.append(usual_fix)
-    if _advice(origin):
+    if _advice(origin.text):
         steps.append("read the whole message, which has advice")
     elif not usual_fix and (origin.package or not origin.place) and _is_sentence_of_check(origin, code):
         steps.append("change what the message names, in the command, the configuration or the data")
@@ -133,25 +135,14 @@ def _name_arguments(verb: str, code: str) -> str:
 
 def advice_in(text: str) -> str:
     """Return the sentence of a message that says what to do, or what is too old; empty where it has none."""
-    advice = _ADVICE.search(text)
-    return "" if advice is None or _ABOUT_BUGS.search(advice[1]) else one_line(advice[1].strip(), MAX_CODE)
+    advice = _advice(text)
+    return one_line(advice[1].strip(), MAX_CODE) if advice else ""
 
 
-def _advice(origin: RaisedException) -> re.Match[str] | None:
+def _advice(text: str) -> re.Match[str] | None:
     """Return the advice in a message, as group 1. It is quoted with the message, and no hint: anybody can print it."""
-    advice = _ADVICE.search(origin.text)
+    advice = _ADVICE.search(text)
     return None if advice is None or _ABOUT_BUGS.search(advice[1]) else advice
-
-
-def _message(origin: RaisedException) -> str:
-    """Return the words of an exception, of long ones the beginning and the advice."""
-    advice = _advice(origin)
-    if advice is None or len(origin.words) <= MAX_TEXT:
-        return origin.words[:MAX_TEXT]
-    room = MAX_TEXT - MAX_CODE
-    # The advice was found in the text, which is the end of the words.
-    at = max(room, len(origin.words) - len(origin.text) + advice.start(1))
-    return f"{origin.words[:room]}{' ... ' if at > room else ''}{origin.words[at : at + MAX_CODE]}"
 
 
 def _place_to_look(origin: RaisedException, lines_above: bool) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ddpkit.diagnosis.catalogue.entry import BRANCHES
-from ddpkit.diagnosis.line_prefixes import speaker_of_line, split_prefix, visible_line
+from ddpkit.diagnosis.line_prefixes import speaker_of_line, split_prefix
 from ddpkit.diagnosis.log_match import LogMatch
 
 _GROUP = r"\[PG (?:ID \S+ PG (?P<guid>GUID) )?(?P<group>[^\s(\]]+).*?"
@@ -45,22 +45,20 @@ class _Work:
     ratio: int = 0  # of the sizes of its two sides, where they show it
 
 
-def _lowest_and_highest(waited: Iterable[LogMatch]) -> tuple[str, int]:
+def _lowest_and_highest(works: Iterable[_Work]) -> tuple[str, int]:
     """Describe the lowest and the highest sequence number of one group. Returns their difference, too; 0: all equal."""
-    groups: dict[str, dict[int, tuple[int, str]]] = {}
-    for each in waited:
-        work = _WORK.search(each.text)
-        if work and each.speaker.rank is not None:
-            ranks = groups.setdefault(work["group"] or "", {})
-            own = (int(work["number"]), work["call"] or "a collective")
-            ranks[each.speaker.rank] = min(own, ranks.get(each.speaker.rank, own))
+    groups: dict[str, dict[int, _Work]] = {}
+    for each in sorted(works, key=lambda work: -work.number):  # of a rank, the lowest one counts
+        groups.setdefault(each.group, {})[each.rank] = each
     for ranks in groups.values():
-        (lowest, call), (highest, other) = min(ranks.values()), max(ranks.values())
-        if lowest < highest:
-            last = name_ranks(sorted(rank for rank, (number, _) in ranks.items() if number == lowest))
-            first = name_ranks(sorted(rank for rank, (number, _) in ranks.items() if number == highest))
-            words = f"{last} in {call} with the lowest SeqNum, {lowest}, and {first} in {other} with {highest}"
-            return words, highest - lowest
+        low, high = (of(ranks.values(), key=lambda work: work.number) for of in (min, max))
+        if low.number < high.number:
+            last, first = (
+                name_ranks(sorted(rank for rank, work in ranks.items() if work.number == end.number))
+                for end in (low, high)
+            )
+            lowest = f"{last} in {low.call} with the lowest SeqNum, {low.number}"
+            return f"{lowest}, and {first} in {high.call} with {high.number}", high.number - low.number
     return "", 0
 
 
@@ -74,7 +72,6 @@ def passed_before(waited: Iterable[LogMatch]) -> dict[str, str]:
 
 def idle_ranks(waited: Iterable[LogMatch], logs: Iterable[Sequence[str]]) -> list[int]:
     """Return the ranks that completed all that they called, and never called the collective that others wait for."""
-    logs = [[line for line in lines if _ENQUEUED in line] for lines in logs]
     stuck: dict[str, int] = {}  # the number of the collective in which ranks wait, by group
     for work in _unfinished(waited, logs):
         if work.group:
@@ -99,11 +96,10 @@ def _statuses(logs: Iterable[Sequence[str]]) -> Iterator[re.Match[str]]:
             yield status
 
 
-def absent_ranks(waited: Iterable[LogMatch], seen: set[int]) -> tuple[list[int], bool]:
-    """Return the ranks of which the log has no line, and whether the log shows how many ranks there are.
+def absent_ranks(waited: Iterable[LogMatch], seen: set[int]) -> list[int]:
+    """Return the ranks of which the log has no line, where the log shows how many ranks there are.
 
-    `seen`: the ranks that print. The sizes of an all-gather or a reduce-scatter show the number of ranks. Without
-    them, rank 0 is absent where ranks 1 to N report that they waited.
+    `seen`: the ranks that print. The sizes of an all-gather or a reduce-scatter show the number of ranks.
     """
     sizes = set()
     for each in waited:
@@ -111,9 +107,8 @@ def absent_ranks(waited: Iterable[LogMatch], seen: set[int]) -> tuple[list[int],
         if work and work["out"] and work["call"] in _WHOLE and (not work["group"] or _shared_group(work) == "0"):
             low, high = sorted((int(work["size"]), int(work["out"])))
             sizes.add(high // low if low and high % low == 0 else 0)
-    if len(sizes) == 1 and (size := sizes.pop()) > max(seen, default=size):
-        return sorted(set(range(size)) - seen), True
-    return ([0] if len(seen) > 1 and seen == set(range(1, len(seen) + 1)) else []), False
+    size = sizes.pop() if len(sizes) == 1 else 0
+    return sorted(set(range(size)) - seen) if size > max(seen, default=0) else []
 
 
 def different_calls(waited: Iterable[LogMatch], logs: Iterable[Sequence[str]]) -> tuple[dict[str, str], int | None]:
@@ -122,24 +117,23 @@ def different_calls(waited: Iterable[LogMatch], logs: Iterable[Sequence[str]]) -
     No rank is alone where several ranks wait in each of these collectives. `group` is among the values where all these
     lines are of one group, `number` where all have one number.
     """
-    waited = list(waited)
+    unfinished = _unfinished(waited, logs)
     by_number: dict[int, list[_Work]] = {}
-    for work in _unfinished(waited, logs):
+    for work in unfinished:
         by_number.setdefault(work.number, []).append(work)
     for number, works in sorted(by_number.items()):
-        groups = sorted({each.group for each in works if each.group})
-        for group in groups if len(groups) > 1 else [""]:
-            chosen = _comparable([each for each in works if not group or each.group == group])
-            certain = all(each.group for each in chosen)
-            calls = _by_call(chosen, certain)
-            if len(calls) < 2:
-                continue
-            words = ", ".join(f"{name_ranks(ranks)} in {call}" for call, ranks in calls.items())
-            values = {"calls": words, "number": str(number), **({"group": chosen[0].group} if certain else {})}
-            alone = [ranks[0] for ranks in calls.values() if len(ranks) == 1]
-            return values, alone[0] if len(alone) == 1 and len(calls) == 2 else None
+        chosen = _comparable(works)
+        certain = all(each.group for each in chosen)
+        calls = _by_call(chosen, certain)
+        # Of several groups, each has a collective of that number.
+        if len(calls) < 2 or len({each.group for each in works if each.group}) > 1:
+            continue
+        words = ", ".join(f"{name_ranks(ranks)} in {call}" for call, ranks in calls.items())
+        values = {"calls": words, "number": str(number), **({"group": chosen[0].group} if certain else {})}
+        alone = [ranks[0] for ranks in calls.values() if len(ranks) == 1]
+        return values, alone[0] if len(alone) == 1 and len(calls) == 2 else None
     # A rank that only waits for its result is one collective late. No rank completes two that another has not joined.
-    words, gap = _lowest_and_highest(waited)
+    words, gap = _lowest_and_highest(unfinished)
     return ({"calls": words} if gap > 1 else {}), None
 
 
@@ -217,14 +211,12 @@ REPORT_LINES = 12  # of torch's comparison of the ranks
 def joined_by_all(lines: Sequence[str], index: int) -> dict[str, str]:
     """Return values of an entry where torch reports that all ranks began a collective, and that it did not end."""
     below = lines[index : index + REPORT_LINES]
-    unfinished = [match for line in below if (match := _UNFINISHED.search(line))]
-    began = {match["number"] for line in below if (match := _BEGAN.search(line))}
+    stuck = [(match["ranks"], match["number"]) for line in below if (match := _UNFINISHED.search(line))]
+    numbers = [match["number"] for line in below if (match := _BEGAN.search(line))]
     ranks = [match["ranks"] for line in below if (match := _BEGINNERS.search(line))]
-    if len(unfinished) != 1 or began != {unfinished[0]["number"]} or any(map(_ABSENT.search, below)):
+    if len(stuck) != 1 or stuck != list(zip(ranks, numbers, strict=False)) or any(map(_ABSENT.search, below)):
         return {}
-    if len(ranks) != 1 or ranks[0] != unfinished[0]["ranks"] or "," not in ranks[0]:
-        return {}
-    return {"rank": "", "stuck": "", "same": unfinished[0]["number"]}
+    return {"rank": "", "stuck": "", "same": numbers[0]}
 
 
 _LAST_ERROR = "Last error:"  # torch prints it below the class of NCCL's error, and the text in the next line
@@ -245,7 +237,7 @@ _MEANINGS = {
 
 def last_error(lines: Sequence[str], index: int) -> dict[str, str]:
     """Return the text below NCCL's `Last error:` as values of an entry; without one, what the error's class means."""
-    below = [split_prefix(visible_line(line)).text.strip() for line in lines[index : index + BELOW_ERROR + 1]]
+    below = [split_prefix(line).text.strip() for line in lines[index : index + BELOW_ERROR + 1]]
     behind = below[below.index(_LAST_ERROR) + 1 :] if _LAST_ERROR in below else []
     text = behind[0] if behind else ""
     if text and not text.startswith(("File ", "Traceback")):

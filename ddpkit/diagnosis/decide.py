@@ -8,35 +8,30 @@ from __future__ import annotations
 
 import re
 import time
-from array import array
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ddpkit.diagnosis import tracebacks
 from ddpkit.diagnosis.answer import MAX_TEXT, advice_in
 from ddpkit.diagnosis.catalogue import standing_in_for
 from ddpkit.diagnosis.catalogue.bounded import find
-from ddpkit.diagnosis.catalogue.entry import NOTHING, Entry, Instead
+from ddpkit.diagnosis.catalogue.entry import NOTHING, UNKNOWN, Entry
 from ddpkit.diagnosis.events import LogReader
 from ddpkit.diagnosis.line_prefixes import UNKNOWN_SPEAKER, Speaker, speaker_of_line, split_prefix, visible_line
 from ddpkit.diagnosis.log_match import LAYERS, LogMatch
 from ddpkit.diagnosis.outcome import Failure
-from ddpkit.diagnosis.progress import PROGRESS_LINES, Course, is_mild, is_step, reports_error, says_it_continues
+from ddpkit.diagnosis.progress import PROGRESS_LINES, Course, is_mild, reports_error, says_it_continues
 from ddpkit.diagnosis.read import Limit, LogText, plain_lines
 from ddpkit.diagnosis.story import Log, Story
 from ddpkit.text import one_line
 
 LINES_ABOVE = 8  # above a failure that are searched for a line about its reason
 MAX_ABOVE = 200  # characters of that line
-BELOW = 3  # lines below an error that can hold its reason, as NCCL's `Last error:` does
 
 
 def first_of(failures: Sequence[LogMatch], hints: Collection[LogMatch]) -> LogMatch:
     """Return the first of some failures, or the match that explains it."""
-    program_ended = any(each.ended_program and not each.doubtful for each in failures)
-    after_launcher = _after_failed_launcher(failures)
-    unlikely = {id(each) for each in failures if (each.doubtful and program_ended) or id(each) in after_launcher}
-    layers = {id(each): _layer(each, unlikely=id(each) in unlikely) for each in failures}
+    layers = _layers(failures)
     deaths = [each for each in failures if each.kind == "death"]
     best = min(layers.values())
     all_have_times = all(each.when is not None for each in failures if layers[id(each)] == best)
@@ -50,22 +45,19 @@ def first_of(failures: Sequence[LogMatch], hints: Collection[LogMatch]) -> LogMa
     return _root(min(failures, key=order), (*hints, *failures))
 
 
-def _layer(match: LogMatch, *, unlikely: bool) -> float:
-    """Return the layer of a failure: the lowest says what ended the run. An unlikely one comes after generic ones."""
-    layer = LAYERS[match.kind]
-    return max(layer, LAYERS["generic"] + 0.5) if unlikely else layer
+def _layers(failures: Sequence[LogMatch]) -> dict[int, float]:
+    """Return the layer of each failure by its `id()`: the lowest says what ended the run. Unlikely ones come late.
 
-
-def _after_failed_launcher(failures: Sequence[LogMatch]) -> set[int]:
-    """Return the `id()` of errors of a shell script that went on after its launcher, whose program had failed."""
-    scopes: dict[str, set[str]] = {}  # of the failures above, by file
-    found = set()
-    for each in sorted(failures, key=lambda each: each.number):
-        above = scopes.setdefault(each.file, set())
-        if each.scope == "shell" and "launcher" in above and above - {"launcher", "shell"}:
-            found.add(id(each))
-        above.add(each.scope)
-    return found
+    These are what a healthy run prints, too, and errors of a shell script that went on after its failed launcher.
+    """
+    program_ended = any(each.ended_program and not each.doubtful for each in failures)
+    launchers = {each.file: each.number for each in reversed(failures) if each.entry.scope == "launcher"}
+    layers: dict[int, float] = {}
+    for each in failures:
+        went_on = each.entry.scope == "shell" and launchers.get(each.file, each.number) < each.number
+        unlikely = went_on or (each.doubtful and program_ended)
+        layers[id(each)] = max(LAYERS[each.kind], LAYERS["generic"] + 0.5) if unlikely else LAYERS[each.kind]
+    return layers
 
 
 def _says_less(match: LogMatch) -> tuple[bool, bool]:
@@ -85,30 +77,19 @@ def _root(first: LogMatch, candidates: Collection[LogMatch]) -> LogMatch:
     """Follow the edges of the catalogue from a failure to what explains it. A warning that explains it is a cause."""
     seen = {id(first)}
     while True:
-        reasons = (each for each in candidates if id(each) not in seen and explains(each, first))
-        reason = next((each for each in reasons if _can_precede(each, first)), None)
+        reason = next((each for each in candidates if id(each) not in seen and explains(each, first)), None)
         if reason is None:
             return first
         seen.add(id(reason))
         first = reason if reason.kind == "consequence" else replace(reason, kind="cause")
 
 
-def _can_precede(reason: LogMatch, failure: LogMatch) -> bool:
-    # A kernel's lines are looked up after the failure: their place in the log says nothing.
-    if reason.file != failure.file or reason.number < failure.number or reason.evidence == "kernel":
-        return True
-    # Another rank may be the one that prints the reason, and its lines can come later.
-    return reason.number <= failure.end + BELOW or reason.kind == failure.kind == "generic"
-
-
 def explains(match: LogMatch, failure: LogMatch) -> bool:
     """Whether the entry of a match is known to be the reason of a failure."""
-    if match.entry is None:
-        return False
     if failure.id in match.entry.explains:
         return True
     text = match.entry.explains_text
-    return failure.entry is None and bool(text) and bool(find(text, (failure.text,), match.entry.origin))
+    return not failure.known and bool(text) and bool(find(text, (failure.text,), match.entry.origin))
 
 
 SECONDS = 5.0  # of the processor, for all logs of a run
@@ -145,7 +126,7 @@ def analyze_log(files: Iterable[tuple[str, str | LogText]], limit: Limit | None 
     unread, since = 0, time.thread_time()
     for name, text in files:
         limit.leave_out(since)  # the text is read when it is asked for: a slow machine changes no answer
-        lines, numbers = _lines_of(text)
+        lines, numbers = plain_lines(text if isinstance(text, LogText) else LogText(text))
         del text
         reader = LogReader(name, lines, limit)
         own_matches = reader.read()
@@ -165,21 +146,10 @@ def analyze_log(files: Iterable[tuple[str, str | LogText]], limit: Limit | None 
     return _renumbered(result, logs)
 
 
-def _lines_of(text: str | LogText) -> tuple[list[str], Sequence[int]]:
-    """Return the lines of a log, and the number of each in its file."""
-    whole = text if isinstance(text, LogText) else LogText(text)
-    lines, numbers = plain_lines(whole.text)
-    if whole.numbers is None:
-        return lines, numbers
-    last = len(whole.numbers)
-    of_file = (whole.numbers[number - 1] if number <= last else whole.numbers[-1] + 1 for number in numbers)
-    return lines, array("Q", of_file)
-
-
 def _decide(matches: list[LogMatch], logs: Mapping[str, Log]) -> LogAnalysis:
     """Choose the first failure. A cause beats a consequence; an earlier cause a later one, unless the run went on."""
     # Ranks print the same text: the frames of one show what it means.
-    traced = {each.text: each.entry for each in matches if each.ended_program and each.entry is not None}
+    traced = {each.text: each.entry for each in matches if each.ended_program and each.known}
     matches = [replace(each, entry=traced[each.text]) if each.text in traced else each for each in matches]
     hints = [each for each in matches if each.kind == "hint"]
     # A run that went on after the warning of a failure did not fail of it.
@@ -189,20 +159,24 @@ def _decide(matches: list[LogMatch], logs: Mapping[str, Log]) -> LogAnalysis:
     if not failures:
         return _lead_by_warning(result, hints, logs)
     first = first_of(failures, hints)
-    place = (first.id, first.file, first.number)  # a deciding line is another object, as it is a cause now
-    rest = [each for each in failures if (each.id, each.file, each.number) != place]
-    result.alike = [each for each in rest if _is_same(each, first)]
+    _sort_out(result, first, failures)
     # The launcher's report just below it names its rank, also where the script went on after the launcher.
-    reports = [each for each in survived if each.scope == "launcher" and 0 < each.number - first.end <= 3]
+    reports = [each for each in survived if each.entry.scope == "launcher" and 0 < each.number - first.end <= 3]
     first = _with_speaker(first, result.alike, [*failures, *reports])
     result.first = first = _with_listed_values(first, result.alike)
-    rest = [each for each in rest if not _is_same(each, first)]
-    causes = [each for each in rest if each.kind == "cause" and not explains(first, each)]
+    return result
+
+
+def _sort_out(result: LogAnalysis, first: LogMatch | None, failures: Iterable[LogMatch]) -> None:
+    """Put the failures beside the first one into their parts of a result."""
+    place = (first.id, first.file, first.number) if first else None  # a deciding line is another object
+    rest = [each for each in failures if (each.id, each.file, each.number) != place]
+    result.alike = [each for each in rest if first is not None and _is_same(each, first)]
+    rest = [each for each in rest if first is None or not _is_same(each, first)]
+    causes = [each for each in rest if each.kind == "cause" and not (first is not None and explains(first, each))]
     result.others = _without_repeats(causes)
     shown = set(map(id, causes))
     result.consequences = [each for each in rest if id(each) not in shown]
-    result.hints = _without_repeats(each for each in hints if each is not first and explains(each, first))
-    return result
 
 
 def _split_survived(failures: Sequence[LogMatch], logs: Mapping[str, Log]) -> tuple[list[LogMatch], list[LogMatch]]:
@@ -232,8 +206,7 @@ def _lead_by_warning(result: LogAnalysis, hints: list[LogMatch], logs: Mapping[s
     """Of a log without a failure, show the warning that can lead to one."""
     hints = [each for each in hints if not each.overcome]
     quiet = [each for each in hints if not logs[each.file].course.continues(each)]
-    # NCCL's INFO lines are no warnings, and a remark on speed leads to no failure.
-    first = min(quiet, key=lambda each: ("NCCL INFO" in each.text, not each.may_end_a_run), default=None)
+    first = min(quiet, key=lambda each: "NCCL INFO" in each.text, default=None)  # these lines are no warnings
     if first is None:
         result.hints = _without_repeats(hints)
         return result
@@ -266,8 +239,6 @@ def _with_speaker(first: LogMatch, alike: list[LogMatch], failures: list[LogMatc
     naming_rank = _who_failed(alike, failures)
     if naming_rank is None or (speaker.host and naming_rank.speaker.host not in ("", speaker.host)):
         return first
-    if naming_rank in alike:
-        first = replace(first, values={**naming_rank.values, **first.values})
     named = naming_rank.speaker
     return _of_speaker(first, replace(named, host=named.host or speaker.host, agent=speaker.agent))
 
@@ -276,9 +247,8 @@ def _who_failed(alike: list[LogMatch], failures: list[LogMatch]) -> LogMatch | N
     """Return the line that says best which rank failed: torchrun's table, another on the same failure, a summary."""
     tables = [each for each in failures if each.text.startswith("exitcode") and each.speaker.rank is not None][:1]
     named = [each for each in alike if each.speaker.rank is not None and not each.warned]
-    summaries = [each for each in failures if each.scope == "launcher" and each.speaker.known]
-    best_first = [*(each for each in tables if each in alike), *named, *tables, *summaries]
-    return best_first[0] if best_first else None
+    summaries = [each for each in failures if each.entry.scope == "launcher" and each.speaker.known]
+    return next(iter((*named, *tables, *summaries)), None)
 
 
 def _with_listed_values(first: LogMatch, alike: list[LogMatch]) -> LogMatch:
@@ -300,13 +270,13 @@ def _of_speaker(match: LogMatch, speaker: Speaker) -> LogMatch:
 
 def _is_same(one: LogMatch, other: LogMatch) -> bool:
     """Whether two matches are of the same failure: of one entry, or of no entry and with the same text."""
-    return one.id == other.id and (one.entry is not None or one.text == other.text)
+    return one.id == other.id and (one.known or one.text == other.text)
 
 
 def _without_repeats(matches: Iterable[LogMatch]) -> list[LogMatch]:
     kept: dict[tuple[str, str], LogMatch] = {}
     for each in matches:
-        kept.setdefault((each.id, "" if each.entry else each.text), each)
+        kept.setdefault((each.id, "" if each.known else each.text), each)
     return list(kept.values())
 
 
@@ -321,7 +291,7 @@ def _is_survived(match: LogMatch, course: Course, *, fatal_below: bool) -> bool:
     if fatal_below:
         return False
     # Ranks go on for a while after a scheduler or a kernel has reported their end.
-    end_reported = match.decisive or match.evidence == "kernel" or match.scope == "job"
+    end_reported = match.decisive or match.entry.evidence == "kernel" or match.entry.scope == "job"
     if not end_reported and course.goes_on(match):
         return True
     return not match.decisive and course.is_completed(match)
@@ -330,25 +300,20 @@ def _is_survived(match: LogMatch, course: Course, *, fatal_below: bool) -> bool:
 # ---- what the rest of the run shows
 
 
-def _rules(of: str) -> Iterator[tuple[Entry, Instead]]:
-    """Yield the entries that can stand in place of one, by its id, each with its rule."""
-    for entry in standing_in_for(of):
-        yield from ((entry, rule) for rule in entry.instead if of in rule.of)
-
-
 def _read_story(result: LogAnalysis, logs: Mapping[str, Log]) -> None:
     """Find who waited for whom; put another entry in place of the first failure where the rest of the run shows it."""
     story = Story(logs, result.first, result.alike, result.consequences, result.hints)
     result.restarts = story.restarts
     first = result.first
-    if first is not None and first.role == "waits":
+    if first is not None and first.entry.role == "waits":
         result.silent_ranks = story.silent_ranks
         result.first = first = story.name_awaited(first)
-    for entry, rule in _rules(first.id if first else NOTHING):
+    for entry, rule in standing_in_for(first.id if first else NOTHING):
         found = story.read(rule) if rule.reads else None
         if found is None:
             continue
-        result.consequences = [*([first] if first else []), *result.consequences]
+        result.consequences = [*([first] if first else []), *result.alike, *result.consequences]
+        result.alike = []
         kind = found.kind or entry.kind
         if found.index is None and first is not None:  # the line of the first failure stays
             speaker, values = found.speaker or first.speaker, {**first.values, **found.values}
@@ -357,11 +322,10 @@ def _read_story(result: LogAnalysis, logs: Mapping[str, Log]) -> None:
             of_line = _of_line(entry, kind, found.file, logs[found.file].lines, found.index or 0)
             speaker = found.speaker or UNKNOWN_SPEAKER
             result.first = replace(of_line, speaker=speaker, values=found.values, warned=found.warned)
-        result.alike = [] if rule.reads == "other-work" or found.index is not None else result.alike
         return
 
 
-def _of_line(entry: Entry | None, kind: str, name: str, lines: Sequence[str], index: int) -> LogMatch:
+def _of_line(entry: Entry, kind: str, name: str, lines: Sequence[str], index: int) -> LogMatch:
     text = visible_line(lines[index]).strip()[:MAX_TEXT]
     return LogMatch(entry=entry, kind=kind, file=name, number=index + 1, end=index + 1, text=text)
 
@@ -386,12 +350,12 @@ def _with_line_above(first: LogMatch, matches: Collection[LogMatch], log: Log) -
         for number in range(each.begin or each.number, each.end + 1)
     }
     lead = _LEAD.match(first.text)
-    bare = first.entry is None and not first.traced and first.kind != "cause"
-    unexplained = bare or (first.kind == "consequence" and first.scope == "launcher")
+    bare = not first.known and not first.traced and first.kind != "cause"
+    unexplained = bare or (first.kind == "consequence" and first.entry.scope == "launcher")
     for number in range(first.number - 1, max(0, first.number - 1 - LINES_ABOVE), -1):
         line = visible_line(log.lines[number - 1])
         text = split_prefix(line).text.strip()
-        if number in known or number in log.harmless or is_mild(line) or is_step(line) or tracebacks.is_frame(line):
+        if number in known or number in log.harmless or is_mild(line):
             continue
         complains = unexplained and len(text.split()) > 2 and _COMPLAINT.search(text)
         if complains or (lead and text.startswith(lead[0])):
@@ -437,7 +401,7 @@ def _own_answer(name: str, log: Log, number: int, known: set[tuple[str, int]]) -
         return None
     said = advice or one_line(told["said"] if told else "", MAX_TEXT)
     hint = f"as it says: {advice}" if advice else "change what this message names. The lines above it can say more"
-    match = _of_line(None, "generic", name, log.lines, number - 1)
+    match = _of_line(UNKNOWN, "generic", name, log.lines, number - 1)
     return replace(match, speaker=speaker_of_line(line), summary=f"its own message: {said}", location=hint)
 
 
@@ -445,7 +409,7 @@ def _first_alarm(name: str, log: Log, known: set[tuple[str, int]]) -> tuple[str,
     for number, line in enumerate(log.lines, 1):
         looked_at = (name, number) not in known and number not in log.harmless
         if looked_at and _is_alarm(log.lines, number) and not log.course.went_on(number):
-            return name, number, split_prefix(visible_line(line)).text.strip()[:MAX_TEXT]
+            return name, number, split_prefix(line).text.strip()[:MAX_TEXT]
     return None
 
 
@@ -471,18 +435,10 @@ def put_first(result: LogAnalysis, failure: Failure) -> LogAnalysis:
     log_first = [result.first] if result.first is not None else []
     matches = [*log_first, *result.alike, *result.others, *result.consequences]
     own = next((each for each in matches if _shows(each, failure)), None)
-    rest = [each for each in matches if each is not own and each.kind != "hint"]
-    same = [each for each in rest if own is not None and _is_same(each, own)]
-    rest = [each for each in rest if own is None or not _is_same(each, own)]
-    return replace(
-        result,
-        first=own,
-        alike=same,
-        others=_without_repeats(each for each in rest if each.kind == "cause"),
-        consequences=[each for each in rest if each.kind != "cause"],
-        hints=[*(each for each in log_first if each.kind == "hint"), *result.hints],
-        first_alarm=None,
-    )
+    hints = [*(each for each in log_first if each.kind == "hint"), *result.hints]
+    result = replace(result, first=own, hints=hints, first_alarm=None)
+    _sort_out(result, own, (each for each in matches if each.kind != "hint"))
+    return result
 
 
 def _shows(match: LogMatch, failure: Failure) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ddpkit.diagnosis.catalogue import BY_ID
-from ddpkit.diagnosis.catalogue.entry import Entry
+from ddpkit.diagnosis.catalogue.entry import UNKNOWN, Entry
 from ddpkit.diagnosis.outcome import Action, Decision, Failure
 from ddpkit.text import format_hosts
 
@@ -111,8 +111,7 @@ def _stop(reason: str) -> Decision:
 
 
 def _entry(action: Action) -> Entry:
-    """Return the entry of an action; one without a field where the cause is not known."""
-    return BY_ID.get(action.id) or Entry(id="", title="", cause="", probe="", fix="", link="")
+    return BY_ID.get(action.id, UNKNOWN)
 
 
 def _script_asked(end: End, limits: Limits) -> bool:

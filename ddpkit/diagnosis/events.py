@@ -10,7 +10,6 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, cached_property
 from math import inf
 from typing import TypeVar
 
@@ -18,12 +17,11 @@ from ddpkit.diagnosis import tracebacks
 from ddpkit.diagnosis.answer import MAX_TEXT, Code, advice_in, describe_exception, where_to_look
 from ddpkit.diagnosis.catalogue import entry_of_seen, entry_of_signal, known_failures, standing_in_for
 from ddpkit.diagnosis.catalogue.bounded import find
-from ddpkit.diagnosis.catalogue.entry import BRANCHES, OWN, Entry, Instead, needed, with_values
+from ddpkit.diagnosis.catalogue.entry import BRANCHES, OWN, UNKNOWN, Instead, with_values
 from ddpkit.diagnosis.catalogue.matcher import WORDS, Match
 from ddpkit.diagnosis.line_prefixes import (
     Speaker,
     speaker_in_name,
-    speaker_of,
     speaker_of_line,
     split_prefix,
     visible_line,
@@ -31,8 +29,8 @@ from ddpkit.diagnosis.line_prefixes import (
 from ddpkit.diagnosis.log_match import LAYERS, LogMatch
 from ddpkit.diagnosis.progress import is_mild, says_it_continues
 from ddpkit.diagnosis.read import Limit
-from ddpkit.diagnosis.readers import LOG_READERS, READERS, STORIES, meaning_of
-from ddpkit.diagnosis.tracebacks import RaisedException, TorchrunFailure, Traceback
+from ddpkit.diagnosis.readers import READERS, STORIES, meaning_of
+from ddpkit.diagnosis.tracebacks import RaisedException, Traceback
 
 MAX_MATCHES = 2000  # of one kind in one log
 END_LINES = 2000  # that are looked at, also where there is no time for those above
@@ -44,12 +42,11 @@ FRAME_LINES = 5  # of a frame: its place, its code, and marks below that
 ABOVE_LINES = 60  # above an error that are searched for what explains it
 CODE_LINES = 2  # lines above an error that are the code of its frame
 CONTEXT_LINES = 400  # lines above a match that are searched for its context
-CONTEXT_BELOW = 3  # and lines below it, where none above has it
+CONTEXT_BELOW = 12  # and lines below it, where none above has it
 LEAST_QUOTED = 200  # characters of a match that are shown
 BEGIN_QUOTED = 100  # and at most so many at the beginning of a long line
 BEFORE_QUOTED = 20  # and characters before it, of a long line
 PROSE_WORDS = 5  # above a failure in its line: a sentence that speaks of it
-HOST_LINES = 5000  # lines that are searched for hosts
 _TRACEBACK_WORDS = frozenset(("traceback", "cause", "exitcode"))
 _PROSE = re.compile(r"(?<!\S)[A-Za-z']+[,.:]?(?=\s)")
 _JOB = re.compile(r"\b(?:JOB|STEP|StepId=|JobId=|[Jj]ob(?: allocation)?) ?(\d{2,})\b")
@@ -57,11 +54,8 @@ _POD = re.compile(r"\bpod/[\w.-]+")
 _WITH_ADVICE = ("cause", "death", "generic")
 _SPEAKING = ("cause", "hint", "noise")
 _ERROR_NAME = re.compile(r"(?<![\w.])[\w.]*Error: ")
-# After its first line that a step ends, srun itself kills the other tasks.
-_STEP_ENDS = re.compile(r"srun: .*Terminating (?:job step|StepId)|srun: Job step aborted|STEP \S+ ON \S+ CANCELLED")
-_KILLED_BY_SRUN = re.compile(r"srun: error: \S+: tasks? [\d,-]+: (?:Killed|Exited with exit code 137)$")
-# A launcher reports the end of a process.
-_REPORT = re.compile(r"(?:srun|mpirun|mpiexec|prterun|orterun)(?:\.real)?: ")
+# A launcher reports the end of a process; torchrun does so in a table.
+_REPORT = re.compile(r"(?:srun|mpirun|mpiexec|prterun|orterun)(?:\.real)?: |\s*exitcode\s*: ")
 # torchrun reports its own end at the level WARNING.
 _END_BY_SIGNAL = re.compile(r"\b(?:death|closing) signal\b")
 # The head of a Ray task and that of a worker have no reason of their own; pkg_resources reads an attribute that it has
@@ -71,17 +65,6 @@ _WITHOUT_REASON = re.compile(
 )
 _ENDS_MESSAGE = re.compile(r'^\s*File "|Traceback \(most|^(?:\w+\.)*\w*(?:Error|Exception)\b|^[\[+$#]')
 MAX_WRAPPED = 12  # lines of one message
-
-
-@cache
-def replacements(of: str) -> Sequence[tuple[Entry, Instead]]:
-    """Return the entries that can stand in place of one, with their conditions."""
-    return [
-        (entry, rule)
-        for entry in standing_in_for(of)
-        for rule in entry.instead
-        if of in rule.of and rule.reads not in STORIES
-    ]
 
 
 class LogReader:
@@ -99,19 +82,20 @@ class LogReader:
         self._claimed: set[int] = set()  # lines of exceptions that belong to a traceback
         self._ignored: set[int] = set()  # lines of exceptions that Python ignored
         self.harmless: set[int] = set()  # numbers of lines that report an error, and are known to be none
-        self._failures: list[TorchrunFailure] = []
+        self._failures: list[tuple[int, dict[str, str]]] = []  # rows of torchrun's table
         self._entries: list[tuple[int, Match]] = []
         self._cut = 0  # tracebacks without an end
         self._counts: Counter[str] = Counter()
-        self._read_once: dict[str, Mapping[str, str]] = {}  # by the name of a reader of the whole log
         self._fulfilled: dict[str, bool] = {}  # by the text that an entry needs: whether this log holds it
 
     def read(self) -> list[LogMatch]:
         """Look at all lines, then make matches of what was found in them."""
         self._find()
         self._add_tracebacks_and_entries()
-        for failure in self._failures:
-            self._add_torchrun_failure(failure)
+        for index, values in self._failures:
+            # A death by a signal, which stands in torchrun's table alone.
+            entry = entry_of_signal(-int(values["code"])) or entry_of_seen("a row of torchrun's table")
+            self._add_entry(index, Match(entry=entry, values=values))
         self.harmless = {index + 1 for index, match in self._entries if match.entry.kind == "noise"}
         self.harmless |= {index + 1 for index in self._ignored}
         known = {index for index, _ in self._entries} | {index for trace in self._tracebacks for index in trace.own}
@@ -119,7 +103,7 @@ class LogReader:
         for bare in self._bare:
             if bare.start not in known and self._assertion_line(bare) not in known:
                 self._add_unknown_exception(bare, kind="cause" if bare.origin().last else "death")
-        return sorted(map(self._as_ended_by_srun, self.matches), key=lambda each: each.number)
+        return sorted(self.matches, key=lambda each: each.number)
 
     def _find(self) -> None:
         """Look for tracebacks and entries in every line; where there is no time for all, in the first and last ones."""
@@ -201,22 +185,6 @@ class LogReader:
         self._add_entry(index, found, trace, message[:whole])
         return True
 
-    def _as_ended_by_srun(self, match: LogMatch) -> LogMatch:
-        """Return a match, as a consequence where it is the death of a task that srun killed."""
-        if match.kind != "death" or not _KILLED_BY_SRUN.search(self.lines[match.number - 1]):
-            return match
-        return replace(match, kind="consequence", decisive=False) if match.number > self._step_end else match
-
-    @cached_property
-    def _first_words(self) -> int:
-        """The index of the first line with a text."""
-        return next((index for index, line in enumerate(self.lines) if line.strip()), 0)
-
-    @cached_property
-    def _step_end(self) -> int:
-        """The number of the first line in which srun ends a step."""
-        return next((index + 1 for index, line in enumerate(self.lines) if _STEP_ENDS.search(line)), len(self.lines))
-
     def _read_tracebacks(self, index: int, line: str, words: Sequence[str]) -> None:
         """Read every form of a traceback that begins at this line."""
         if "traceback" in words and tracebacks.HEADER in line and index not in self._headers:
@@ -236,12 +204,10 @@ class LogReader:
             _append(self._failures, tracebacks.read_torchrun_row(self.lines, index))
 
     def _is_fulfilled(self, match: Match) -> bool:
-        """Whether the log holds the text and the hosts without which the entry is not meant."""
-        if match.entry.hosts > 1 and len(self._hosts) < match.entry.hosts:
-            return False
+        """Whether the log holds the text without which the entry is not meant."""
         if not match.entry.needs:
             return True
-        return self._holds(needed(match.entry, match.values), match.entry.origin)
+        return self._holds(with_values(match.entry.needs, match.values), match.entry.origin)
 
     def _holds(self, text: str, origin: str = "") -> bool:
         """Whether a line of this log holds the text, a regular expression."""
@@ -256,11 +222,6 @@ class LogReader:
         if not text or not self._holds(text, match.entry.origin):
             return False
         return match.entry.kind == "hint" or bool(find(text, self.lines[index + 1 :], match.entry.origin))
-
-    @cached_property
-    def _hosts(self) -> set[str]:
-        """The hosts that print in this log."""
-        return {host for line in self.lines[:HOST_LINES] if line and (host := speaker_of_line(line).host)}
 
     def _context(self, index: int, match: Match) -> dict[str, str]:
         """Return values from the nearest line above a match, or else below it, that has its context."""
@@ -283,7 +244,7 @@ class LogReader:
         for trace in self._tracebacks:
             own_line = trace.origin().number
             between = order[bisect_left(order, trace.start) : bisect_right(order, trace.end)]
-            inside = [index for index in between if index not in used and self._is_same_rank(trace, index)]
+            inside = [index for index in between if index not in used]
             # An entry that only says that something failed is about this exception where it stands in its own line.
             inside = [index for index in inside if index == own_line or by_line[index].entry.kind in _SPEAKING]
             explained = {name for index in inside for name in by_line[index].entry.explains}
@@ -318,8 +279,9 @@ class LogReader:
         self, of: str, index: int, text: str, values: dict[str, str], trace: Traceback | None
     ) -> Match | None:
         """Return the first entry that can stand in place of one, by its id, and whose rule holds at a line."""
-        for entry, rule in replacements(of):
-            found = self._values_of_rule(rule, index, text, values, trace, entry.origin)
+        for entry, rule in standing_in_for(of):
+            of_story = rule.reads in STORIES
+            found = None if of_story else self._values_of_rule(rule, index, text, values, trace, entry.origin)
             if found is not None:
                 return Match(entry=entry, values={**values, **found})
         return None
@@ -343,13 +305,8 @@ class LogReader:
             return None
         if rule.needs and not self._holds(with_values(rule.needs, {**values, **found}), origin):
             return None
-        if rule.reads in LOG_READERS:
-            if rule.reads not in self._read_once:
-                self._read_once[rule.reads] = LOG_READERS[rule.reads](self.lines)
-            read = self._read_once[rule.reads]
-        elif rule.reads:
-            read = READERS[rule.reads]({**values, **found}, self.lines, index)
         if rule.reads:
+            read = READERS[rule.reads]({**values, **found}, self.lines, index)
             return {**found, **read} if read else None
         return found
 
@@ -372,16 +329,9 @@ class LogReader:
     def _above(self, index: int) -> Iterator[str]:
         return reversed(self.lines[max(0, index - ABOVE_LINES) : index])
 
-    def _is_same_rank(self, trace: Traceback, index: int) -> bool:
-        """Whether a line between those of a traceback is of the same rank."""
-        speaker = split_prefix(visible_line(self.lines[index])).speaker
-        return not speaker.known or not trace.speaker.known or speaker == trace.speaker
-
     def _speaker(self, index: int, traced: Speaker | None = None) -> tuple[Speaker, float | None]:
         """Return the speaker of a line and its time. `traced`: the speaker of the traceback around it."""
-        line = visible_line(self.lines[index])
-        prefixed = split_prefix(line)
-        speaker = speaker_of(prefixed, line)
+        speaker = speaker_of_line(self.lines[index])
         by_name = speaker_in_name(self.name)
         traced = traced or by_name
         return (
@@ -391,7 +341,7 @@ class LogReader:
                 local=_first(speaker.local, traced.local, by_name.local),
                 agent=speaker.agent,
             ),
-            prefixed.when,
+            split_prefix(self.lines[index]).when,
         )
 
     def _add_entry(self, index: int, match: Match, trace: Traceback | None = None, message: str = "") -> None:
@@ -418,7 +368,7 @@ class LogReader:
     def _with_next(self, index: int, text: str) -> str:
         """Return the text of a line, of one that ends in a colon with what follows."""
         below = self._code(index + 1) if text.endswith(":") and index + 1 < len(self.lines) else ""
-        return f"{text} {below}"[:MAX_TEXT] if below and not tracebacks.is_frame(self.lines[index + 1]) else text
+        return f"{text} {below}"[:MAX_TEXT] if below else text
 
     def _message_below(self, trace: Traceback) -> list[str]:
         """Return the further lines of the message of an exception."""
@@ -431,7 +381,7 @@ class LogReader:
         mild = is_mild(line) or self._continues(event.number - 1)
         warned = mild and event.kind == "cause" and not _END_BY_SIGNAL.search(line)
         quoted = len(_PROSE.findall(line[: max(start, _start_of_error(line))])) >= PROSE_WORDS
-        doubtful = quoted or (mild and event.kind == "generic") or (event.entry is not None and event.entry.doubtful)
+        doubtful = quoted or (mild and event.kind == "generic") or event.entry.doubtful
         return replace(event, kind="hint" if warned else event.kind, warned=warned, doubtful=doubtful)
 
     def _continues(self, index: int) -> bool:
@@ -483,7 +433,7 @@ class LogReader:
         code = self._shown_code(trace)
         self.matches.append(
             LogMatch(
-                entry=None,
+                entry=UNKNOWN,
                 kind=kind,
                 file=self.name,
                 number=origin.number + 1,
@@ -493,7 +443,7 @@ class LogReader:
                 speaker=speaker,
                 when=trace.when if trace.when is not None else when,
                 summary=describe_exception(trace, speaker.describe(), code, self._message_below(trace)),
-                location=where_to_look(trace, code, lines_above=origin.number > self._first_words),
+                location=where_to_look(trace, code, lines_above=any(map(str.strip, self.lines[: origin.number]))),
                 traced=bool(trace.own),
                 program=trace.raised[0].program,
             )
@@ -523,27 +473,7 @@ class LogReader:
         )
 
     def _code(self, index: int) -> str:
-        return split_prefix(visible_line(self.lines[index])).text.strip().rstrip("\\").rstrip()
-
-    def _add_torchrun_failure(self, failure: TorchrunFailure) -> None:
-        """Add a death by a signal, which stands in torchrun's table alone."""
-        entry = entry_of_signal(-failure.code) or entry_of_seen("a row of torchrun's table")
-        values = {"host": failure.speaker.host, "code": str(failure.code), **meaning_of(failure.code)}
-        if failure.speaker.rank is not None:
-            values["rank"] = str(failure.speaker.rank)
-        self.matches.append(
-            LogMatch(
-                entry=entry,
-                kind=entry.kind,
-                file=self.name,
-                number=failure.number + 1,
-                end=failure.number + 1,
-                text=visible_line(self.lines[failure.number]).strip(),
-                speaker=failure.speaker,
-                values=values,
-                decisive=True,
-            )
-        )
+        return split_prefix(self.lines[index]).text.strip().rstrip("\\").rstrip()
 
 
 def _in_traceback(event: LogMatch, trace: Traceback) -> LogMatch:

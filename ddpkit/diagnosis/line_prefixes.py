@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 
-_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[()][A-Z0-9]")
+# Colours also stand in logs with the escape as a text: of rsyslog and SageMaker, of `cat -v`, of a page.
+_ESCAPES = re.compile(
+    r"(?:#033|\^\[|\u241b)\[[\d;]*m|\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[()][A-Z0-9]"
+)
 MAX_LINE = 4096  # characters of a line that are looked at: its begin and its end
 _CUT = " ... "
 
@@ -62,7 +65,7 @@ class PrefixedLine:
 
 
 def strip_escapes(text: str) -> str:
-    return _ESCAPES.sub("", text) if "\x1b" in text else text
+    return _ESCAPES.sub("", text) if any(each in text for each in ("\x1b", "#033", "^[", "\u241b")) else text
 
 
 def visible_line(line: str) -> str:
@@ -79,7 +82,7 @@ def cut_line(line: str, most: int = MAX_LINE) -> str:
 
 @lru_cache(maxsize=2048)  # the lines around a failure are asked for by several
 def split_prefix(line: str) -> PrefixedLine:
-    """Take all prefixes off the front of a line. Of several with the same fact, the first one counts.
+    """Take all prefixes off the front of what a terminal shows of a line. Of several with one fact, the first counts.
 
     A launcher's label has the rank. Without one, torch's own `[rank3]:` has it, else srun's number of the task, unless
     a label has a local rank: then a task is a launcher of several ranks.
@@ -87,6 +90,7 @@ def split_prefix(line: str) -> PrefixedLine:
     rank = local = task = by_torch = None
     host = agent = ""
     when = None
+    line = visible_line(line)
     while match := next(filter(None, (label.match(line) for label in _forms("before"))), None):
         groups = match.groupdict()
         rank = int(groups["rank"]) if groups.get("rank") and rank is None else rank
@@ -122,26 +126,18 @@ def _seconds(stamp: str | None, glog: str | None) -> float | None:
     return (((month * 31 + day_) * 24 + hour) * 60 + minute) * 60 + second + rest
 
 
-def speaker_of(prefixed: PrefixedLine, raw: str) -> Speaker:
-    """Return the speaker of a line: by its prefixes, else by its text. `raw`: the line with its prefixes."""
-    speaker = prefixed.speaker
-    rank, host = speaker.rank, speaker.host
-    if rank is None:
-        for pattern in _forms("rank_in_text"):
-            match = pattern.search(prefixed.text)
-            if match:
-                rank = int(match[1])
-                break
-    if not host:
-        match = _HOST_IN_TEXT.search(raw)
-        host = match[1] if match else ""
-    return Speaker(rank=rank, host=host, local=speaker.local, agent=speaker.agent)
-
-
 def speaker_of_line(line: str) -> Speaker:
-    """Return the speaker of a line as it stands in a log."""
-    shown = visible_line(line)
-    return speaker_of(split_prefix(shown), shown)
+    """Return the speaker of a line: by its prefixes, else by its text."""
+    prefixed = split_prefix(line)
+    speaker = prefixed.speaker
+    if speaker.rank is None:
+        ranks = (pattern.search(prefixed.text) for pattern in _forms("rank_in_text"))
+        rank = next(filter(None, ranks), None)
+        speaker = replace(speaker, rank=int(rank[1])) if rank else speaker
+    if not speaker.host:
+        host = _HOST_IN_TEXT.search(visible_line(line))
+        speaker = replace(speaker, host=host[1]) if host else speaker
+    return speaker
 
 
 @lru_cache(maxsize=256)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ddpkit.diagnosis.catalogue.entry import Entry, filled, filled_command
+from ddpkit.diagnosis.catalogue.entry import UNKNOWN, Entry, filled, filled_command
 from ddpkit.diagnosis.line_prefixes import UNKNOWN_SPEAKER, Speaker
 
 # Kinds in the order in which they say what ended a run.
@@ -20,9 +20,9 @@ NO_PROBE = "nothing to check"
 
 @dataclass(frozen=True, kw_only=True)
 class LogMatch:
-    """One recognised failure. `entry` is None for an exception that the catalogue does not know."""
+    """One recognised failure. `entry` is UNKNOWN for an exception that the catalogue does not know."""
 
-    entry: Entry | None
+    entry: Entry
     kind: str
     file: str
     number: int  # of the line, from 1
@@ -52,28 +52,20 @@ class LogMatch:
     @property
     def was_cause(self) -> bool:
         """Whether only the level of its line makes it a hint."""
-        return self.warned and self.entry is not None and self.entry.kind == "cause"
+        return self.warned and self.entry.kind == "cause"
 
     @property
     def may_end_a_run(self) -> bool:
-        """Whether it can lead to a failure; of a hint, whether its level alone makes it one, or it explains others."""
-        return self.kind != "hint" or self.was_cause or (self.entry is not None and bool(self.entry.explains))
+        """Of a hint: whether only its level makes it one, or it explains failures."""
+        return self.was_cause or bool(self.entry.explains)
 
     @property
-    def evidence(self) -> str:
-        return self.entry.evidence if self.entry else "text"
-
-    @property
-    def role(self) -> str:
-        return self.entry.role if self.entry else ""
-
-    @property
-    def scope(self) -> str:
-        return self.entry.scope if self.entry else ""
+    def known(self) -> bool:
+        return self.entry is not UNKNOWN
 
     @property
     def id(self) -> str:
-        return self.entry.id if self.entry else "own-exception"
+        return self.entry.id
 
     @property
     def cause(self) -> str:
@@ -81,7 +73,7 @@ class LogMatch:
 
     @property
     def _cause(self) -> str:
-        if self.entry is None:
+        if not self.known:
             return self.summary
         cause = filled(self.entry.cause, self.values)
         known = f"{cause} {self.fix}"
@@ -95,15 +87,11 @@ class LogMatch:
 
     @property
     def fix(self) -> str:
-        return filled_command(self.entry.fix, self.values) if self.entry else self.location
+        return filled_command(self.entry.fix, self.values) if self.known else self.location
 
     @property
     def probe(self) -> str:
         """A command that shows it; empty where there is none."""
         values = {"script": self.program, **self.values} if self.program else self.values
-        probe = filled_command(self.entry.probe, values) if self.entry else ""
+        probe = filled_command(self.entry.probe, values)
         return "" if probe == NO_PROBE else probe
-
-    @property
-    def link(self) -> str:
-        return self.entry.link if self.entry else ""

@@ -161,7 +161,7 @@ class Course:
 
     def _rank(self, index: int) -> int | None:
         if index not in self._ranks:
-            self._ranks[index] = split_prefix(visible_line(self.lines[index])).speaker.rank
+            self._ranks[index] = split_prefix(self.lines[index]).speaker.rank
         return self._ranks[index]
 
     def _count(self, places: Sequence[int], rank: int | None) -> int:
@@ -242,5 +242,5 @@ def _is_end(line: str, patterns: Sequence[re.Pattern[str]]) -> bool:
     lower = line.lower()
     if not any(word in lower for word in _END_WORDS):
         return False
-    text = split_prefix(visible_line(line)).text
+    text = split_prefix(line).text
     return any(each.search(text) for each in patterns) and not _UNFINISHED.search(text)

@@ -15,6 +15,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
+from html import unescape
 from itertools import chain, groupby
 from typing import BinaryIO
 
@@ -252,8 +253,9 @@ MAX_PACKED = 1 << 16  # characters of a line that can hold several
 _FURTHER = re.compile(r"\s{4,}(NVRM: .*)")  # lines of a kernel message below the one with the time
 
 
-def plain_lines(text: str) -> tuple[list[str], list[int]]:
-    """Return the lines of a log, and the number of each in the text, from 1. A JSON line can hold several."""
+def plain_lines(log: LogText) -> tuple[list[str], Sequence[int]]:
+    """Return the lines of a log, and the number of each in its file, from 1. A JSON line can hold several."""
+    text = log.text
     # Lines that were copied from a terminal can have its width.
     lines = [cut_line(line.rstrip(" \t"), MAX_PACKED) for line in _as_printed(strip_escapes(text)).split("\n")]
     numbers = list(range(1, len(lines) + 1))
@@ -261,11 +263,17 @@ def plain_lines(text: str) -> tuple[list[str], list[int]]:
         lines, numbers = _split_bars(lines, numbers)
     if "NVRM: " in text:
         lines = _join_driver_messages(lines)
-    return _with_hosts(_as_posted(list(map(cut_line, lines)))), numbers
+    lines = _with_hosts(_as_posted(list(map(cut_line, lines))))
+    if log.numbers is None:
+        return lines, numbers
+    of_file = (*log.numbers, log.numbers[-1] + 1)
+    return lines, array("Q", (of_file[number - 1] for number in numbers))
 
 
 # Web pages and word processors show these in place of what the program printed.
-_TYPOGRAPHY = str.maketrans({"\u2018": "'", "\u2019": "'"})
+_TYPOGRAPHY = str.maketrans({"\u2018": "'", "\u2019": "'", "\uff08": " (", "\uff09": ")"})
+
+_ENTITY = re.compile("&(?:#39|quot|lt|gt|amp);")
 
 # An exception as `repr` shows it, as Hydra prints it.
 _REPR = re.compile(r"""(?m)^((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception))\((['"])(.+)\2,?\)$""")
@@ -273,10 +281,18 @@ _PAIRED = re.compile("\u201c([^\u201c\u201d\n]*)\u201d(?!: (?:command )?not foun
 
 
 def _as_printed(text: str) -> str:
-    """Undo typographic quotes of a page, line ends of SageMaker's toolkit, and `repr` of exceptions."""
+    """Undo quotes and entities of a page, line ends of SageMaker's toolkit, `repr` of exceptions, and translations."""
+    from ddpkit.diagnosis.catalogue import form
+
+    if "&#39;" in text or "&quot;" in text:
+        text = _ENTITY.sub(lambda entity: unescape(entity[0]), text)
     text = text.replace("#015\n", "\n") if "#015" in text else text
     text = _REPR.sub(r"\1: \3", text) if "Error(" in text or "Exception(" in text else text
-    return text if text.isascii() else _PAIRED.sub(r'"\1"', text.translate(_TYPOGRAPHY))
+    if text.isascii():
+        return text
+    ends = form("ends_of_shells")  # in another language, each with its English words as the name of its group
+    text = ends.sub(lambda end: (end.lastgroup or "").replace("_", " "), text)
+    return _PAIRED.sub(r'"\1"', text.translate(_TYPOGRAPHY))
 
 
 def _split_bars(lines: Sequence[str], numbers: Sequence[int]) -> tuple[list[str], list[int]]:

@@ -25,12 +25,10 @@ _UNITS = {"bytes": 2.0**-30, "KiB": 2.0**-20, "MiB": 2.0**-10, "GiB": 1.0, "TiB"
 _SIZE = r"(?P<number>(?<!\d)\d+(?:\.\d+)?) (?P<unit>bytes|[KMGT]iB)"
 _TOTAL = (re.compile(rf"total capac\w+ of {_SIZE}"), re.compile(rf"{_SIZE} total capacity"))
 _FREE = (re.compile(rf"of which {_SIZE} is free"), re.compile(rf"{_SIZE} free"))
-_TORCH = (
-    re.compile(rf"{_SIZE} reserved in total by PyTorch"),  # up to torch 2.0
-    re.compile(rf"{_SIZE} cached"),  # up to torch 1.3
-)
-_ALLOCATED = re.compile(rf"{_SIZE} is allocated by PyTorch")  # from torch 2.1, with what is reserved and not allocated
-_RESERVED = re.compile(rf"{_SIZE} is reserved by PyTorch but unallocated")
+_IN_TOTAL = re.compile(rf"{_SIZE} reserved in total by PyTorch")  # torch 1.4 to 2.0
+_ALLOCATED = (re.compile(rf"{_SIZE} is allocated by PyTorch"), re.compile(rf"{_SIZE} already allocated"))
+# Beside what is allocated: from torch 2.1, and up to torch 1.3.
+_RESERVED = (re.compile(rf"{_SIZE} is reserved by PyTorch but unallocated"), re.compile(rf"{_SIZE} cached"))
 _WANTED = re.compile(rf"Tried to allocate {_SIZE}")
 _OWN = re.compile(rf"this process has {_SIZE} memory in use")
 _PROCESS = re.compile(rf"Process (?P<pid>\d+) has {_SIZE} memory in use")
@@ -51,8 +49,9 @@ def memory_of_others(text: str) -> str:
         (_in_gib(each), f"process {each['pid']} has {each['number']} {each['unit']}")
         for each in _PROCESS.finditer(text)
     ]
-    allocated = _find((_ALLOCATED,), text)
-    torch = _find(_TORCH, text) if allocated is None else allocated + (_find((_RESERVED,), text) or 0.0)
+    allocated, torch = _find(_ALLOCATED, text), _find((_IN_TOTAL,), text)
+    if torch is None and allocated is not None:
+        torch = allocated + (_find(_RESERVED, text) or 0.0)
     if processes:
         if not _OWN.search(text):  # one of them is this process
             processes.remove(min(processes, key=lambda each: abs(each[0] - (torch or 0.0))))
@@ -79,16 +78,7 @@ def _find(patterns: tuple[re.Pattern[str], ...], text: str) -> float | None:
     return next((_in_gib(match) for each in patterns if (match := each.search(text))), None)
 
 
-# pyxis prints enroot's log with a margin; lines of its own have none.
-_LINE = re.compile(r"pyxis: {3,}(?!\[(?:INFO|WARN)\])(?:\[ERROR\] )?(?P<reason>\S.*\w.*)")
-LINES = 40  # above and below a match
-
-
-def message_of_enroot(lines: Sequence[str], index: int) -> dict[str, str]:
-    """Return the last message of enroot near a line of pyxis, as a value of an entry."""
-    around = lines[max(0, index - LINES) : index + LINES]
-    messages = [match["reason"] for line in around if (match := _LINE.search(line))]
-    return {"reason": messages[-1]} if messages else {}
+REPORT = 400  # lines around a match that can hold what srun reports of all tasks
 
 
 _TWO_SIZES = re.compile(r"size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\)")
@@ -131,13 +121,11 @@ def tasks_of_hosts(lines: Sequence[str]) -> Values:
 READERS: Mapping[str, Callable[[Values, Sequence[str], int], Values]] = {
     "joined": lambda values, lines, index: joined_by_all(lines, index),
     "driver": lambda values, lines, index: cuda_of_driver(values.get("version", "")),
-    "enroot": lambda values, lines, index: message_of_enroot(lines, index),
     "flat-part": lambda values, lines, index: _words("flat", "1" if is_part_of_flat(lines[index]) else ""),
     "last-error": lambda values, lines, index: last_error(lines, index),
+    "tasks-of-hosts": lambda values, lines, index: tasks_of_hosts(lines[max(0, index - REPORT) : index + REPORT]),
     "memory-of-others": lambda values, lines, index: _words("reason", memory_of_others(lines[index])),
 }
-# These read a whole log.
-LOG_READERS: Mapping[str, Callable[[Sequence[str]], Values]] = {"tasks-of-hosts": tasks_of_hosts}
 # These read the whole run, after its first failure is found.
 STORIES = frozenset(
     ("agents-wait", "different-calls", "missing-ranks", "other-work", "twice", "shared-gpu", "slow-names", "versions")

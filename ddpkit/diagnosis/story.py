@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -34,71 +34,8 @@ _JOB_ENDS = re.compile(r"^(?:srun|slurmstepd(?:-\S+)?|scancel): |\bCANCELLED AT\
 _MEMBER = re.compile(r"\bGLOBAL_RANK: (?P<rank>\d+), MEMBER: \d+/(?P<wanted>\d+)")
 
 
-class Missing(NamedTuple):
-    """The end of logs in which ranks wait for others that never came."""
-
-    at: int  # the index of the last line, in the last log
-    story: str  # by which a rule of the catalogue knows it, in `reads`
-    values: dict[str, str]  # of that rule's entry
-
-
-def missing_members(logs: Iterable[Sequence[str]]) -> Missing | None:
-    """Return what logs show that end while members of a group are missing; None if none is.
-
-    The log of a node has only members of that node. If it continues after its members, all others joined.
-    """
-    logs = list(logs)
-    at_store = _waits_at_store(logs[0]) if len(logs) == 1 else None
-    if at_store is not None:
-        return at_store
-    seen: Counter[int] = Counter()
-    wanted = last = 0
-    for lines in logs:
-        members = [(index, match) for index, line in enumerate(lines) if (match := _MEMBER.search(line))]
-        if not members or any(line.strip() and not _JOB_ENDS.search(line) for line in lines[members[-1][0] + 1 :]):
-            return None
-        last = members[-1][0]
-        seen.update(int(match["rank"]) for _, match in members)
-        wanted = max(wanted, *(int(match["wanted"]) for _, match in members))
-    missing = [rank for rank in range(wanted) if rank not in seen]
-    if not missing:
-        return None
-    if min(seen.values()) > 1:
-        return Missing(last, "twice", {"late": list_ranks(sorted(seen)), "number": str(wanted)})
-    values = {"joined": str(len(seen)), "wanted": str(wanted), "late": list_ranks(missing)}
-    return Missing(last, "missing-ranks", values)
-
-
-def _waits_at_store(lines: Sequence[str]) -> Missing | None:
-    """Return what a log shows that ends while a rank, or torchrun's agent, waits for others at the store."""
-    last = next((index for index in range(len(lines) - 1, -1, -1) if lines[index].strip()), 0)
-    if lines and _AGENT_WAITS.search(lines[last].strip()):
-        nodes = [int(match["nodes"]) for line in lines if (match := _LEAST_NODES.search(line))]
-        return Missing(last, "agents-wait", {}) if nodes and max(nodes) > 1 else None
-    match = _WAITS.search(lines[last]) if lines else None
-    if match is None or int(match["joined"]) >= int(match["wanted"]):
-        return None
-    return Missing(last, "missing-ranks", match.groupdict())
-
-
 _VERSION = re.compile(r"\b[NR]CCL version ?:? (\d+\.\d+\.\d+)")
-MOST_VERSIONS = 200  # with a version, of one log
-
-
-def differing_versions(logs: Iterable[Sequence[str]]) -> str:
-    """Return `2.19.3 and 2.20.5 on node2`, with hosts where the lines have them; empty where there is one version."""
-    hosts: dict[str, str] = {}
-    for lines in logs:
-        for line in [each for each in lines if "CCL version" in each][:MOST_VERSIONS]:
-            version = _VERSION.search(line)
-            if version:
-                hosts[version[1]] = hosts.get(version[1]) or speaker_of_line(line).host
-    if len(hosts) < 2:
-        return ""
-    words = [f"{version} on {host}" if host else version for version, host in hosts.items()]
-    return ", ".join(words[:-1]) + f" and {words[-1]}"
-
-
+MOST_VERSIONS = 200  # lines with a version, of one log
 # `node1:2114:2170 [0] NCCL INFO comm 0x55 rank 1 nranks 2 cudaDev 0 nvmlDev 0 busId 86000 commId 0x3f - Init START`
 _COMMUNICATOR = re.compile(
     r"(?P<host>(?<![\w.-])[\w.-]+):(?P<pid>\d+):\d+ \[\d+\] NCCL INFO "
@@ -106,48 +43,9 @@ _COMMUNICATOR = re.compile(
     r"n[Rr]anks (?P<count>\d+) cudaDev \d+ (?:nvmlDev \d+ )?busId (?P<bus>\w+)(?: commId (?P<group>\w+))?"
 )
 MOST_LINES = 20_000  # about communicators, of one log
-
-
-def shared_gpu(lines: Sequence[str]) -> tuple[int, dict[str, str]] | None:
-    """Return the index of the line of a rank whose GPU another process of its group has, and values of an entry."""
-    seen: dict[tuple[str, str, str, str], tuple[str, str]] = {}  # rank and process, by the GPU and the group
-    for index in [index for index, line in enumerate(lines) if " busId " in line][:MOST_LINES]:
-        line = _COMMUNICATOR.search(lines[index])
-        if line is None:
-            continue
-        rank, pid = seen.setdefault(
-            (line["host"], line["bus"], line["count"], line["group"] or ""), (line["rank"], line["pid"])
-        )
-        if rank != line["rank"] and pid != line["pid"]:
-            one, other = sorted((rank, line["rank"]), key=int)
-            sharing = f"ranks {one} and {other} on {line['host']}, PCI bus {line['bus']}"
-            return index, {"sharing": sharing, "rank": line["rank"], "other": rank, "host": line["host"]}
-    return None
-
-
-WARNING = "hostname of the client socket cannot be retrieved"
-SLOW = 4.0  # seconds from one warning to the next
+_SLOW_NAME = "hostname of the client socket cannot be retrieved"
+SLOW = 4.0  # seconds from one such warning to the next
 FEWEST = 3  # such pauses that show that the look-ups themselves are slow
-
-
-def slow_look_ups(logs: Iterable[Sequence[str]]) -> tuple[int, dict[str, str]] | None:
-    """Return the index of the last warning of the last log, and values of an entry; None if no look-up was slow."""
-    result: tuple[int, dict[str, str]] | None = None
-    for lines in logs:
-        times = [
-            (index, when)
-            for index, line in enumerate(lines)
-            if WARNING in line and (when := split_prefix(visible_line(line)).when) is not None
-        ]
-        pauses = [later - earlier for (_, earlier), (_, later) in pairwise(times)]
-        slow = sorted(pause for pause in pauses if pause >= SLOW)
-        if len(slow) >= FEWEST:
-            result = times[-1][0], {"number": f"{slow[len(slow) // 2]:.0f}"}
-    return result
-
-
-# Of the watchdog's lines, those of a rank whose own collective failed.
-_OWN_FAILURE = re.compile(r"Some NCCL operations have failed|To avoid data inconsistency")
 SPOKEN_LINES = 5000  # lines at the end that are searched for ranks
 WORK_LINES = 30  # lines before a timeout that are searched for other work of a rank
 _RESTARTS = re.compile(r"\b(?:agent_restarts|restart_count)['\"]?\s*[:=]\s*(?P<count>\d+)")
@@ -207,7 +105,7 @@ class Story:
     @cached_property
     def _waited(self) -> set[int | None]:
         """The ranks that are known to have waited."""
-        others = [each for each in self._consequences if each.role == "waits" or _OWN_FAILURE.search(each.text)]
+        others = [each for each in self._consequences if each.entry.role == "waits"]
         return {each.speaker.rank for each in (*self._same, *others)} | busy_ranks(self._lines)
 
     @cached_property
@@ -217,7 +115,7 @@ class Story:
         for lines in self._lines:
             for line in lines[-SPOKEN_LINES:]:
                 if line.strip():
-                    speaker = split_prefix(visible_line(line)).speaker
+                    speaker = split_prefix(line).speaker
                     ranks = [speaker.rank] if speaker.rank is not None else [int(each) for each in RANKS.findall(line)]
                     for rank in ranks:
                         known = spoken[rank].host if rank in spoken else ""
@@ -237,10 +135,8 @@ class Story:
         """Return a timeout with the ranks that others waited for, as far as the logs show them."""
         late, values = self._late_ranks()
         if late and first.speaker.rank is not None:
-            host = next((each.speaker.host for each in self._consequences if each.speaker.rank == late[0]), "")
             several = ", ".join(map(str, late)) if len(late) > 1 else ""
-            if not host and late[0] in self._speaking:
-                host = self._speaking[late[0]].host
+            host = self._speaking[late[0]].host if late[0] in self._speaking else ""
             speaker = Speaker(rank=late[0], host=host, ranks=several)
             first = replace(first, speaker=speaker, reporter=first.speaker)
         return replace(first, values={**first.values, **values})
@@ -265,17 +161,15 @@ class Story:
         if self.silent_ranks:
             return [], passed_before(self._same)
         known = {rank for rank in self._waited if rank is not None}
-        absent, number_is_known = absent_ranks(self._same, known)
-        if number_is_known and len(absent) == 1 and len(known) > 1:
+        absent = absent_ranks(self._same, known)
+        if len(absent) == 1 and len(known) > 1:
             return absent, {"late": str(absent[0])}
-        if absent and len(absent) <= max(1, len(known)):
-            return [], {"absent": f"no line of {name_ranks(absent)} is in this log"}
         return [], passed_before(self._same)
 
     @property
     def _shows_end(self) -> bool:
         """Whether a launcher reports ends of ranks. Before that, a silent rank may still print that it waited."""
-        return any(each.decisive or each.scope == "launcher" for each in (*self._same, *self._consequences))
+        return any(each.decisive or each.entry.scope == "launcher" for each in (*self._same, *self._consequences))
 
     @property
     def restarts(self) -> int:
@@ -332,28 +226,93 @@ class Story:
     def _shared_gpu(self) -> Found | None:
         """Find two ranks of one group that NCCL saw on one GPU."""
         for name, log in self.logs.items():
-            shared = shared_gpu(log.lines)
-            if shared is not None:
-                index, values = shared
-                speaker = Speaker(rank=int(values["rank"]), host=values["host"])
-                return Found(values=values, speaker=speaker, file=name, index=index)
+            seen: dict[tuple[str, ...], tuple[str, str]] = {}  # rank and process, by the GPU and the group
+            for index in [index for index, line in enumerate(log.lines) if " busId " in line][:MOST_LINES]:
+                line = _COMMUNICATOR.search(log.lines[index])
+                if line is None:
+                    continue
+                gpu = (line["host"], line["bus"], line["count"], line["group"] or "")
+                rank, pid = seen.setdefault(gpu, (line["rank"], line["pid"]))
+                if rank != line["rank"] and pid != line["pid"]:
+                    one, two = sorted((rank, line["rank"]), key=int)
+                    sharing = f"ranks {one} and {two} on {line['host']}, PCI bus {line['bus']}"
+                    values = {"sharing": sharing, "rank": line["rank"], "other": rank, "host": line["host"]}
+                    speaker = Speaker(rank=int(line["rank"]), host=line["host"])
+                    return Found(values=values, speaker=speaker, file=name, index=index)
         return None
 
     def _versions(self) -> Found | None:
-        versions = differing_versions(self._lines)
+        """Find `2.19.3 and 2.20.5 on node2`, with hosts where the lines have them."""
+        hosts: dict[str, str] = {}
+        for lines in self._lines:
+            for line in [each for each in lines if "CCL version" in each][:MOST_VERSIONS]:
+                version = _VERSION.search(line)
+                if version:
+                    hosts[version[1]] = hosts.get(version[1]) or speaker_of_line(line).host
+        words = [f"{version} on {host}" if host else version for version, host in hosts.items()]
+        versions = ", ".join(words[:-1]) + f" and {words[-1]}" if len(words) > 1 else ""
         return Found(values={"versions": versions}) if versions else None
+
+    def _slow_names(self) -> Found | None:
+        """Find the last of torch's warnings about names, where seconds pass from one to the next."""
+        found = None
+        for name, log in self.logs.items():
+            warnings = [(index, line) for index, line in enumerate(log.lines) if _SLOW_NAME in line]
+            times = [(index, split_prefix(line).when) for index, line in warnings]
+            known = [(index, when) for index, when in times if when is not None]
+            slow = sorted(pause for (_, one), (_, two) in pairwise(known) if (pause := two - one) >= SLOW)
+            if len(slow) >= FEWEST:
+                values = {"number": f"{slow[len(slow) // 2]:.0f}"}
+                found = Found(values=values, kind="hint", file=name, index=known[-1][0])
+        return found
 
     def _missing(self, story: str) -> Found | None:
         """Find ranks that never came: the logs end, or the first failure comes, while others wait for them."""
         first = self._first
-        lines = [each if first is None else each[: first.number - 1] for each in self._lines]
-        missing = missing_members(lines) if first is None or len(lines) == 1 else None
-        if missing is None or missing.story != story:
+        logs = [each if first is None else each[: first.number - 1] for each in self._lines]
+        if first is not None and len(logs) > 1:
             return None
+        found = (_waits_at_store(logs[0]) if len(logs) == 1 else None) or _missing_members(logs)
+        if found is None or found[0] != story:
+            return None
+        _, index, values = found
         # Without a failure, the log may have been read while the others were still starting.
         kind = "generic" if first else "hint"
-        return Found(values=missing.values, kind=kind, file=list(self.logs)[-1], index=missing.at, warned=True)
+        return Found(values=values, kind=kind, file=list(self.logs)[-1], index=index, warned=True)
 
-    def _slow_names(self) -> Found | None:
-        slow = slow_look_ups(self._lines)
-        return Found(values=slow[1], kind="hint", file=list(self.logs)[-1], index=slow[0]) if slow else None
+
+_Missing = tuple[str, int, dict[str, str]]  # `reads` of a rule, the index of the last line, values of the rule's entry
+
+
+def _waits_at_store(lines: Sequence[str]) -> _Missing | None:
+    """Return what a log shows that ends while a rank, or torchrun's agent, waits for others at the store."""
+    last = next((index for index in range(len(lines) - 1, -1, -1) if lines[index].strip()), None)
+    if last is None:
+        return None
+    if _AGENT_WAITS.search(lines[last].strip()):
+        nodes = [int(match["nodes"]) for line in lines if (match := _LEAST_NODES.search(line))]
+        return ("agents-wait", last, {}) if nodes and max(nodes) > 1 else None
+    match = _WAITS.search(lines[last])
+    return ("missing-ranks", last, match.groupdict()) if match and int(match["joined"]) < int(match["wanted"]) else None
+
+
+def _missing_members(logs: Sequence[Sequence[str]]) -> _Missing | None:
+    """Return what logs show that end while members of a group are missing; None if none is.
+
+    The log of a node has only members of that node. If it continues after its members, all others joined.
+    """
+    seen: Counter[int] = Counter()
+    wanted = last = 0
+    for lines in logs:
+        members = [(index, match) for index, line in enumerate(lines) if (match := _MEMBER.search(line))]
+        if not members or any(line.strip() and not _JOB_ENDS.search(line) for line in lines[members[-1][0] + 1 :]):
+            return None
+        last = members[-1][0]
+        seen.update(int(match["rank"]) for _, match in members)
+        wanted = max(wanted, *(int(match["wanted"]) for _, match in members))
+    missing = [rank for rank in range(wanted) if rank not in seen]
+    if not missing:
+        return None
+    if min(seen.values()) > 1:
+        return "twice", last, {"late": list_ranks(sorted(seen)), "number": str(wanted)}
+    return "missing-ranks", last, {"joined": str(len(seen)), "wanted": str(wanted), "late": list_ranks(missing)}

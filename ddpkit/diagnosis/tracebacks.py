@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ddpkit.diagnosis.catalogue import form
-from ddpkit.diagnosis.line_prefixes import Speaker, speaker_of, split_prefix, visible_line
+from ddpkit.diagnosis.line_prefixes import Speaker, speaker_of_line, split_prefix, visible_line
 
 HEADER = "Traceback (most recent call last):"
 _FRAME = re.compile(r'\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<where>.+))?$')
@@ -60,7 +60,6 @@ _PACKAGE = re.compile(
 )
 _FIRST_FUNCTIONS = ("<module>", "_run_module_as_main", "_bootstrap", "_bootstrap_inner")
 _OF_CLEANUP = ("NameError", "UnboundLocalError")
-_ERRNO = re.compile(r" \(-?\d+\)$")
 _CLOCK = re.compile(r"\d:\d\d:\d\d|\d{10}")  # a label with a time differs from line to line
 # Python reports these, and continues.
 IGNORED = ("Exception ignored in", "Exception ignored on", "Error in atexit._run_exitfuncs", "--- Logging error ---")
@@ -136,7 +135,7 @@ class Traceback:
 
 def _follows_from_earlier(later: RaisedException) -> bool:
     """Whether an exception, raised while another one was handled, has that one as its only reason."""
-    return later.kind in _OF_CLEANUP or later.text.startswith("Failed to import ")
+    return later.kind in _OF_CLEANUP
 
 
 def begins_failure(lines: Sequence[str], index: int) -> bool:
@@ -221,7 +220,7 @@ def _same_speaker(lines: Sequence[str], start: int) -> tuple[Callable[[int], str
     indent = prefixed.text[: len(prefixed.text) - len(prefixed.text.lstrip(" "))]
 
     def same(index: int) -> str | None:
-        other = split_prefix(visible_line(lines[index]))
+        other = split_prefix(lines[index])
         return _cut(other.text, indent) if other.speaker == speaker else None
 
     return same, speaker, when
@@ -307,14 +306,14 @@ def _read_message(text_of: Callable[[int], str | None], index: int, trace: Trace
 
 def read_bare_exception(lines: Sequence[str], index: int) -> Traceback | None:
     """Read the line of an exception whose traceback is not in the log; None where the line has none."""
-    prefixed = split_prefix(visible_line(lines[index]))
+    prefixed = split_prefix(lines[index])
     error = _ERROR.match(_QUOTED.sub("", prefixed.text).strip("`*\u2502 \t"))
-    if error is None or not _is_exception(error, indented=prefixed.text[:1].isspace()):
+    if error is None or not _is_exception(error):
         return None
     below_code = index > 0 and is_code(lines, index - 1)
     if not (below_code or _has_words(error) or (_is_usual(error) and _is_last(lines, index))):
         return None  # `MeanSquaredError: 0.25` is a metric
-    trace = Traceback(start=index, end=index, speaker=speaker_of(prefixed, lines[index]), when=prefixed.when)
+    trace = Traceback(start=index, end=index, speaker=speaker_of_line(lines[index]), when=prefixed.when)
     trace.raised.append(_raised(error, index, _frames_above(lines, index)))
     return trace
 
@@ -335,20 +334,18 @@ def _is_last(lines: Sequence[str], index: int) -> bool:
     return not below and len(lines) - index <= FEW_LINES + 1
 
 
-def _is_exception(error: re.Match[str], *, indented: bool) -> bool:
-    """Whether a line names a class of exceptions, and is no line of MPI: `  Error: Function not implemented (38)`."""
-    if error["kind"] == "Error" and (indented or _ERRNO.search(error["text"] or "")):
-        return False
+def _is_exception(error: re.Match[str]) -> bool:
+    """Whether a line names a class of exceptions."""
     known = error["name"].endswith(("Error", "Exception")) or _OTHER_CLASS.match(error["kind"]) is not None
     return (known or _is_usual(error)) and not _is_mixed(error)
 
 
 def _frames_above(lines: Sequence[str], index: int) -> list[Frame]:
     """Return the frames just above an exception, where the header of its traceback is not in the log."""
-    speaker = split_prefix(visible_line(lines[index])).speaker
+    speaker = split_prefix(lines[index]).speaker
     frames: list[Frame] = []
     for above in range(index - 1, max(-1, index - MAX_CUT_LINES), -1):
-        prefixed = split_prefix(visible_line(lines[above]))
+        prefixed = split_prefix(lines[above])
         frame = _frame(prefixed.text)
         if frame:
             frames.insert(0, frame)
@@ -357,31 +354,26 @@ def _frames_above(lines: Sequence[str], index: int) -> list[Frame]:
     return frames
 
 
-@dataclass(frozen=True, kw_only=True)
-class TorchrunFailure:
-    """The rank that failed first, as torchrun reports it."""
-
-    number: int  # index of the line with the exit code
-    speaker: Speaker
-    code: int
-
-
 _FIELD = re.compile(r"^\s*(time|host|rank|exitcode)\s*: (.*)$")
 ROOT = "Root Cause"  # `Root Cause (first observed failure):`, and `Root Cause:` of torch 1.9
 
 
-def read_torchrun_table(lines: Sequence[str], start: int) -> TorchrunFailure | None:
-    """Read the block below `Root Cause`, at `lines[start]`; None where it has no exit code."""
+def read_torchrun_table(lines: Sequence[str], start: int) -> tuple[int, dict[str, str]] | None:
+    """Read the block below `Root Cause`, at `lines[start]`: the index of its exit code, and its values; None without.
+
+    It is of the rank that failed first.
+    """
     fields: dict[str, str] = {}
     for index in range(start + 1, min(start + 12, len(lines))):
-        entry = _FIELD.search(split_prefix(visible_line(lines[index])).text)
+        entry = _FIELD.search(split_prefix(lines[index]).text)
         if entry:
             fields[entry[1]] = entry[2]
         if "exitcode" in fields:
             code = re.match(r"-?\d+", fields["exitcode"])
             rank = re.match(r"\d+", fields.get("rank", ""))
-            speaker = Speaker(rank=int(rank[0]) if rank else None, host=fields.get("host", "").strip())
-            return TorchrunFailure(number=index, speaker=speaker, code=int(code[0])) if code else None
+            known = {"host": fields.get("host", "").strip(), "rank": rank[0] if rank else ""}
+            values = {name: value for name, value in known.items() if value}
+            return (index, {**values, "code": code[0]}) if code else None
     return None
 
 
@@ -389,8 +381,8 @@ _EXIT = re.compile(r"^\s*exitcode\s*: (?!-15\b)-?\d")
 ROW_LINES = 4  # of a row: time, host and rank stand above the exit code
 
 
-def read_torchrun_row(lines: Sequence[str], index: int) -> TorchrunFailure | None:
+def read_torchrun_row(lines: Sequence[str], index: int) -> tuple[int, dict[str, str]] | None:
     """Read a row of which `lines[index]` has the exit code, where the log does not show the root cause."""
-    if not _EXIT.match(split_prefix(visible_line(lines[index])).text):
+    if not _EXIT.match(split_prefix(lines[index]).text):
         return None
     return read_torchrun_table(lines[: index + 1], max(-1, index - ROW_LINES))

@@ -11,7 +11,7 @@ import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ddpkit.diagnosis.outcome import CODES, SUPERVISOR, Diagnosis, Failure, Outcome
 from ddpkit.errors import AGAIN, OWN_OPTIONS, USE_VENV, LaunchError, install_for
@@ -70,19 +70,25 @@ def diagnose(
         action = decide_failure(failure)
         known = Diagnosis(cause=cause, fix=filled_command(BY_ID[action.id].fix, {}), id=action.id)
         return replace(failure, diagnosis=known, action=action)
-    everything = _OtherLog(all_log, read_end)
-    match, diagnosis = _find_cause(failure, everything, Limit(SECONDS, ended) if ended else Limit(SECONDS))
-    if match is not None and match.role:
+
+    def end_of(path: Path) -> str:
+        try:
+            return read_end(path, LOG_END_BYTES).decode("utf-8", "replace")
+        except OSError:
+            return ""
+
+    match, diagnosis = _find_cause(failure, all_log, end_of, Limit(SECONDS, ended) if ended else Limit(SECONDS))
+    if match is not None and match.entry.role:
         diagnosis = _name_awaited(failure, match.id) or diagnosis
     host = "" if diagnosis is not None and diagnosis.whose else failure.host
     action = decide_match(match, host) if match is not None else decide_failure(failure)
     # Before a rank has started, nobody but SLURM or a container's runtime has printed anything. Where srun itself
     # fails, a line with a rank in front is not srun's.
     of_srun = failure.what == "srun" and match is not None and match.speaker.rank is None
-    of_kernel = "Xid" in failure.kernel and match is not None and match.evidence == "kernel"
+    of_kernel = "Xid" in failure.kernel and match is not None and match.entry.evidence == "kernel"
     proven = action.proven or refused or of_srun or of_kernel
     action = replace(action, proven=proven and action.action == "exclude")
-    return replace(failure, diagnosis=diagnosis or _quote_other_rank(failure, everything), action=action)
+    return replace(failure, diagnosis=diagnosis or _quote_other_rank(failure, all_log, end_of), action=action)
 
 
 def _name_awaited(failure: Failure, entry_id: str) -> Diagnosis | None:
@@ -111,16 +117,16 @@ def load_catalogue() -> None:
     known_failures()
 
 
-def _quote_other_rank(failure: Failure, everything: _OtherLog) -> Diagnosis | None:
+def _quote_other_rank(failure: Failure, all_log: Path, end_of: Callable[[Path], str]) -> Diagnosis | None:
     """Quote the last line of another rank for one that printed nothing: many scripts print on rank 0 alone."""
     if not _is_silent(failure):
         return None
-    lines = [match for line in everything.end().splitlines() if (match := _RANK_LINE.match(line))]
+    lines = [match for line in end_of(all_log).splitlines() if (match := _RANK_LINE.match(line))]
     if not lines:
         return None
     rank, text = lines[-1].groups()
     cause = f"the rank printed nothing. The last line of rank {rank}: {one_line(text, QUOTED)}"
-    return Diagnosis(cause=cause, fix=f"less {shlex.quote(str(everything.path.with_name(f'rank_{rank}.log')))}")
+    return Diagnosis(cause=cause, fix=f"less {shlex.quote(str(all_log.with_name(f'rank_{rank}.log')))}")
 
 
 def _is_silent(failure: Failure) -> bool:
@@ -129,7 +135,9 @@ def _is_silent(failure: Failure) -> bool:
     return failure.rank is not None and bool(failure.code) and not spoke
 
 
-def _find_cause(failure: Failure, everything: _OtherLog, limit: Limit) -> tuple[LogMatch | None, Diagnosis | None]:
+def _find_cause(
+    failure: Failure, all_log: Path, end_of: Callable[[Path], str], limit: Limit
+) -> tuple[LogMatch | None, Diagnosis | None]:
     """Return the match that decides on the action, and the diagnosis.
 
     A match without a diagnosis is a consequence of a cause that is not known; neither: nothing is known.
@@ -137,17 +145,13 @@ def _find_cause(failure: Failure, everything: _OtherLog, limit: Limit) -> tuple[
     from ddpkit.diagnosis.decide import analyze_log
 
     own = Path(failure.log).name if failure.log else "its output"
-    text = (
-        (_end(Path(failure.log), everything.read_end) if failure.log else "")
-        or "\n".join(failure.last_lines)
-        or failure.reason
-    )
+    text = (end_of(Path(failure.log)) if failure.log else "") or "\n".join(failure.last_lines) or failure.reason
     first = analyze_log([(own, _without_claims(failure, text))], limit).first
-    if first is not None and first.entry is None and failure.signal in _SUDDEN:
+    if first is not None and not first.known and failure.signal in _SUDDEN:
         first = None
     if first is not None and first.kind == "cause":
         return first, _diagnosis(first, first.bare_cause)
-    other = analyze_log([(everything.path.name, _without_claims(failure, everything.end()))], limit).first
+    other = analyze_log([(all_log.name, _without_claims(failure, end_of(all_log)))], limit).first
     if other is not None and other.kind == "cause" and failure.signal not in _SUDDEN:
         return other, _diagnosis(other, other.bare_cause, other.speaker.describe())
     # A signal says more than a collective that failed because of it; what says how it died says more than the number.
@@ -172,10 +176,10 @@ def _without_claims(failure: Failure, text: str) -> str:
 
 def _diagnosis(match: LogMatch, cause: str, whose: str = "") -> Diagnosis:
     fix = match.fix
-    if match.entry is not None and "an option of ddpkit" in match.entry.seen:
+    if "an option of ddpkit" in match.entry.seen:
         own = next((word for word in match.text.split() if word in OWN_OPTIONS), "")
         fix = f"`{own}` is an option of ddpkit: put it before the script" if own else fix
-    return Diagnosis(cause=cause, fix=fix, id=match.entry.id if match.entry else "", whose=whose)
+    return Diagnosis(cause=cause, fix=fix, id=match.id if match.known else "", whose=whose)
 
 
 def name_python(diagnosis: Diagnosis | None, python: str, is_sealed: Callable[[str], bool]) -> Diagnosis | None:
@@ -196,23 +200,6 @@ def name_python(diagnosis: Diagnosis | None, python: str, is_sealed: Callable[[s
         ),
         fix=install_for(shlex.quote(python), "torch", sealed=sealed) + (USE_VENV if sealed else ""),
     )
-
-
-def _end(path: Path, read_end: Callable[[Path, int], bytes] = read_tail) -> str:
-    try:
-        return read_end(path, LOG_END_BYTES).decode("utf-8", "replace")
-    except OSError:
-        return ""
-
-
-class _OtherLog(NamedTuple):
-    """The lines of all ranks, and how their end is read."""
-
-    path: Path
-    read_end: Callable[[Path, int], bytes]
-
-    def end(self) -> str:
-        return _end(self.path, self.read_end)
 
 
 def split_exit(failure: Failure) -> tuple[str, str]:
@@ -261,7 +248,8 @@ def describe(failure: Failure, diagnosis: Diagnosis | None = None) -> tuple[str,
         facts.append(("cause", f"{f'{diagnosis.whose}: ' if diagnosis.whose else ''}{diagnosis.cause}"))
     elif usual_cause:
         facts.append(("cause", usual_cause))
-    next_step = hint(failure, diagnosis) if _has_hint(failure, diagnosis) else ""
+    has_hint = not failure.reason or (diagnosis is not None and diagnosis.fix)
+    next_step = hint(failure, diagnosis) if has_hint else ""
     if failure.log and not (next_step and _as_path(failure.log) in next_step):
         facts.append(("log", failure.log))
     if _is_silent(failure) and not next_step:
@@ -275,11 +263,6 @@ def describe(failure: Failure, diagnosis: Diagnosis | None = None) -> tuple[str,
 
 def _who(failure: Failure) -> str:
     return f"rank {failure.rank}" if failure.rank is not None else failure.what
-
-
-def _has_hint(failure: Failure, diagnosis: Diagnosis | None) -> bool:
-    known = diagnosis is not None and diagnosis.fix
-    return bool((failure.log and not failure.reason) or known or (_look_at_host(failure) and not failure.reason))
 
 
 def _look_at_host(failure: Failure) -> str:
@@ -304,7 +287,7 @@ def hint(failure: Failure, diagnosis: Diagnosis | None = None) -> str:
 
 def _as_path(path: str) -> str:
     """Return a path as one word of a shell; empty for what is none that ddpkit made: a record can be another user's."""
-    return shlex.quote(path) if path.isprintable() and len(path) <= LONGEST // 2 else ""
+    return shlex.quote(path) if path and path.isprintable() and len(path) <= LONGEST // 2 else ""
 
 
 def describe_stop(outcome: Outcome) -> str:

@@ -53,7 +53,7 @@ def _library_error(check: str, text: str) -> tuple[str, str, str]:
     from ddpkit.diagnosis.decide import analyze_log  # only after a failure
 
     match = analyze_log([("rank", text)]).first if check == "nccl" and not _entry("", text) else None
-    return (match.cause, match.fix, match.entry.id) if match is not None and match.entry else ("", "", "")
+    return (match.cause, match.fix, match.entry.id) if match is not None and match.known else ("", "", "")
 
 
 def rank_hosts(plan: Plan, run: ProgramRun) -> dict[int, str]:
@@ -211,7 +211,7 @@ def _died(failure: Failure, run: ProgramRun, where: Mapping[int, str]) -> Check:
     passed = [event["stage"] for event in run.stages]
     stage = "ranks" if "ranks" not in passed else "nccl" if "gloo" in passed else "gloo"  # the one that it was in
     by_signal = entry_of_signal(failure.signal)
-    fix = verdict.hint(failure) if failure.log or by_signal else f"ls {shlex.quote(run.folder)}"  # it left no line
+    fix = verdict.hint(failure) or f"ls {shlex.quote(run.folder)}"  # it left no line
     if failure.rank is None:
         return Fault("fail", evidence, cause, fix, _entry(stage, text)).of(stage, failure.host)
     doc = by_signal.id if by_signal else _entry(stage, text)

@@ -82,7 +82,7 @@ def blamed(outcome: Outcome, run_id: str, now: float) -> BadNode | None:
     from ddpkit.diagnosis.decide import analyze_log
 
     first = analyze_log([("kernel", failure.kernel)]).first
-    if first is None or first.evidence != "kernel":  # the kernel's own log counts alone: no script writes it
+    if first is None or first.entry.evidence != "kernel":  # the kernel's own log counts alone: no script writes it
         return None
     return bad_node(failure.host, first.id, failure.kernel, run_id, now)
 

@@ -153,7 +153,7 @@ def refusal_hint(
     if re.search(scheduler.unreachable, words):
         return _by_hand(via, scheduler.ping)
     known = analyze_log([(program, f"{program}: error: {words}\n")]).first
-    helps = known is not None and (known.entry is not None or advice_in(words))
+    helps = known is not None and (known.known or advice_in(words))
     return known.fix if known is not None and helps else _by_hand(via, show_resources)
 
 

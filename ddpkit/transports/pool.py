@@ -186,7 +186,7 @@ def container_cause(text: str) -> tuple[str, str] | None:
     first = analyze_log([("", lines.replace(" / ", "\n"))]).first
     return (
         (f"{first.bare_cause}; its output: {lines}", first.fix)
-        if first and first.kind == "cause" and first.entry
+        if first and first.kind == "cause" and first.known
         else None
     )
 

@@ -475,6 +475,13 @@ def test_a_message_that_is_its_own_answer_is_the_cause(log: str, cause: str) -> 
     assert cause in first.cause.partition(". In general")[0]
 
 
+def test_where_to_read_more_is_no_advice() -> None:
+    killed = "node_manager.cc:3069: 1 Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers crashed. "
+    first = of(f"(raylet) {killed}To see more information about the Workers, use `ray logs raylet.out`\n").first
+    assert first is not None
+    assert (first.id, first.said) == ("ray-memory", "")
+
+
 def test_advice_that_an_entry_has_is_not_repeated() -> None:
     words = "please specify a different port (such as using the `--main_process_port` flag)"
     first = of(

@@ -17,7 +17,7 @@ import catalogue_schema
 import pytest
 from jsonschema import Draft202012Validator
 
-from ddpkit.diagnosis import catalogue, events
+from ddpkit.diagnosis import catalogue
 from ddpkit.diagnosis.catalogue import built, site
 from ddpkit.diagnosis.catalogue.reading import CatalogueError, read_file
 from ddpkit.diagnosis.decide import analyze_log
@@ -194,7 +194,7 @@ def test_the_entry_of_the_guide_leads_to_its_cause(rules: Path, validator: Any) 
 
 def forget() -> None:
     """As if the process had read no entry yet."""
-    for kept in (catalogue.load, catalogue.known_failures, events.replacements):
+    for kept in (catalogue.load, catalogue.known_failures):
         kept.cache_clear()
     catalogue.BY_ID.forget()
 

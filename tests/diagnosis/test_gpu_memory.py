@@ -53,7 +53,9 @@ OWN = "Including non-PyTorch memory, this process has {0} GiB memory in use. "
             ),
             "",
         ),
-        ("(GPU 0; 3.95 GiB total capacity; 1.62 GiB already allocated; 23.00 MiB free; 9.10 MiB cached)", "about 3.9"),
+        # torch 1.3 and older: what is cached stands beside what is allocated
+        ("(GPU 0; 3.95 GiB total capacity; 1.62 GiB already allocated; 23.00 MiB free; 9.10 MiB cached)", "about 2.3"),
+        ("(GPU 0; 10.91 GiB total capacity; 6.10 GiB already allocated; 2.56 GiB free; 1.35 GiB cached)", ""),
         ("", ""),
         ("Tried to allocate more than 1EB memory.", ""),
     ],

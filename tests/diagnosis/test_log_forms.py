@@ -335,3 +335,33 @@ def test_the_frames_of_a_native_crash_are_no_column_of_numbers_and_no_progress()
     assert first is not None
     assert (first.id, first.number) == ("segfault", 1)
     assert "signal 11" in first.text
+
+
+@pytest.mark.parametrize(
+    ("line", "known"),
+    [
+        ("已杀死", "killed"),  # seen in danijar/dreamerv3#203
+        ("train.sh: 行 3: 71 已杀死               python train.py", "killed"),
+        ("Epoch 3: 20%| 11/56 [00:02<00:08,  5.02it/s]段错误 (核心已转储)", "segfault"),
+        ("段错误（核心已转储）", "segfault"),
+        ("已放弃 (核心已转储)", "aborted"),
+    ],
+)
+def test_bash_reports_an_end_in_chinese(line: str, known: str) -> None:
+    first = of(f"Writing metrics: scores.jsonl\n{line}\n").first
+    assert first is not None
+    assert first.id == known
+
+
+@pytest.mark.parametrize(
+    ("line", "known"),
+    [
+        ("#033[34mhostname: invalid option -- 'I'#033[0m", "deepspeed-hostname"),
+        ("^[[31mKeyError: 'LOCAL_RANK'^[[0m", "local-rank-argument"),
+        ("KeyError: &#39;LOCAL_RANK&#39;", "local-rank-argument"),
+    ],
+)
+def test_colours_and_entities_as_text_are_left_out(line: str, known: str) -> None:
+    first = of(f"starting\n{line}\n").first
+    assert first is not None
+    assert first.id == known

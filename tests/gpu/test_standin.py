@@ -99,7 +99,7 @@ def test_the_cause_of_each_error(python: str, driver: dict[str, str]) -> None:
     for part in parts:
         setting, _, text = part.partition("\n")
         first = analyze_log([("log", text)]).first
-        found[setting] = first.entry.id if first and first.entry else text
+        found[setting] = first.entry.id if first and first.known else text
     assert found == CAUSES
 
 

@@ -12,7 +12,7 @@ from functools import cache
 from signal import Signals
 from typing import TYPE_CHECKING, Any
 
-from ddpkit.diagnosis.catalogue.entry import Entry
+from ddpkit.diagnosis.catalogue.entry import Entry, Instead
 
 if TYPE_CHECKING:
     from ddpkit.diagnosis.catalogue.built import Built
@@ -63,9 +63,10 @@ def known_failures() -> Matcher:
     return Matcher(load().words, BY_ID)
 
 
-def standing_in_for(name: str) -> tuple[Entry, ...]:
-    """Return the entries that can stand in the place of the one of this id: see `Entry.instead`."""
-    return tuple(BY_ID[each] for each in load().instead.get(name, ()))
+def standing_in_for(name: str) -> Iterator[tuple[Entry, Instead]]:
+    """Yield the entries that can stand in the place of the one of this id, each with its rule."""
+    for entry in map(BY_ID.__getitem__, load().instead.get(name, ())):
+        yield from ((entry, rule) for rule in entry.instead if name in rule.of)
 
 
 def entry_of_seen(name: str) -> Entry:

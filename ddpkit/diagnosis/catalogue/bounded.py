@@ -36,21 +36,16 @@ class Found(NamedTuple):
     groups: dict[str, str | None]
 
 
-def find(pattern: str, lines: Sequence[str], origin: str) -> Found | None:
+def find(pattern: str | re.Pattern[str], lines: Sequence[str], origin: str) -> Found | None:
     """Return the first match in these lines. `origin`: the site's file of the expression; empty: it is ddpkit's own."""
-    if origin:
-        return _searcher.find(pattern, lines, origin)
     compiled = re.compile(pattern)
-    matches = ((number, compiled.search(line)) for number, line in enumerate(lines))
-    return next((Found(number, *match.span(), match.groupdict()) for number, match in matches if match), None)
-
-
-def find_in(pattern: re.Pattern[str], line: str, origin: str) -> Found | None:
-    """Return the match of a compiled expression in one line. `origin`: as for `find`."""
     if origin:
-        return _searcher.find(pattern.pattern, (line,), origin)
-    match = pattern.search(line)
-    return Found(0, *match.span(), match.groupdict()) if match else None
+        return _searcher.find(compiled.pattern, lines, origin)
+    for number, line in enumerate(lines):
+        match = compiled.search(line)
+        if match:
+            return Found(number, *match.span(), match.groupdict())
+    return None
 
 
 class _Searcher:

@@ -45,11 +45,11 @@ class Entry:
     matcher selects lines by these words. Named groups fill `{host}`, `{port}`, `{rank}` ... in `cause`, `probe` and
     `fix`. `{host|that host}` has words for an unknown value, and a part in brackets, `[ on {host}]`, is left out
     without it. `needs` must occur somewhere in the same log; in it, `(?P=path)` stands for the text of a named group.
-    `context` is looked for in the lines above and in a few lines below, and its named groups fill, too. `hosts` is
-    the least number of hosts that print in the same log. `branches` are names, each with a text: words in `{name?
-    words}` are left out where the same log holds the text of another branch and not that of this one. `overcome_by`
-    is a text of the same log: with it, a hint means nothing, and a failure above it ended nothing. `reads` names a
-    function that reads further values from the lines; `meanings` has words for the text of a group, as `{reason}`.
+    `context` is looked for in the lines above and in a few lines below, and its named groups fill, too. `branches`
+    are names, each with a text: words in `{name? words}` are left out where the same log holds the text of another
+    branch and not that of this one. `overcome_by` is a text of the same log: with it, a hint means nothing, and a
+    failure above it ended nothing. `reads` names a function that reads further values from the lines; `meanings` has
+    words for the text of a group, as `{reason}`.
 
     `action` follows from it, and `reason` says why; without one, a cause ends the run. A text with `request` is a
     mistake that each host would repeat. `evidence` of a kernel puts a host aside. A rank that prints a text whose
@@ -68,11 +68,10 @@ class Entry:
     patterns: tuple[str, ...] = ()  # empty: nothing is printed; a check detects it
     needs: str = ""
     context: str = ""
-    hosts: int = 1
     branches: tuple[tuple[str, str], ...] = ()
     overcome_by: str = ""
     doubtful: bool = False  # also printed by healthy runs: outside of a traceback, other causes take precedence
-    explains: tuple[str, ...] = ()  # ids of failures whose reason this is, where it stands above them
+    explains: tuple[str, ...] = ()  # ids of failures whose reason this is, where it stands in the same log
     explains_text: str = ""  # the same for exceptions of the script's own with this text, a regular expression
     instead: tuple[Instead, ...] = ()
     reads: str = ""
@@ -88,6 +87,9 @@ class Entry:
     origin: str = ""  # the file of an entry that is a site's own; no key of it
 
 
+UNKNOWN = Entry(id=OWN, title="", cause="", fix="")  # of what no entry knows
+
+
 _REFERENCE = re.compile(r"\(\?P=(\w+)\)")
 _OPTIONAL = re.compile(r"\[([^\[\]]*\{[a-z]+\}[^\[\]]*)\]")
 _BRANCH = re.compile(r"\{([a-z]+)\? ([^{}]*)\}")
@@ -99,11 +101,6 @@ _USUAL = {"host": "that host", "path": "the path", "rank": "the rank", "job": "t
 def with_values(pattern: str, values: Mapping[str, str]) -> str:
     """Return a regular expression with the values of one match in place of its `(?P=names)`."""
     return _REFERENCE.sub(lambda match: re.escape(values.get(match[1], "")), pattern)
-
-
-def needed(entry: Entry, values: Mapping[str, str]) -> str:
-    """Return the regular expression of the text that an entry needs, for the values of one match."""
-    return with_values(entry.needs, values)
 
 
 LONGEST_VALUE = 200  # characters of a value in a command

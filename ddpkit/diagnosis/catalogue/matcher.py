@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
-from ddpkit.diagnosis.catalogue.bounded import Found, find, find_in
-from ddpkit.diagnosis.catalogue.entry import Entry, needed
+from ddpkit.diagnosis.catalogue.bounded import Found, find
+from ddpkit.diagnosis.catalogue.entry import Entry, with_values
 
 WORDS = re.compile(r"[a-z]{3,}")
 LONG_LINE = 1024  # characters; in a longer line a pattern is searched around its word only
@@ -98,7 +98,7 @@ def compile_linear(pattern: str) -> re.Pattern[str]:
 def _search(pattern: re.Pattern[str], line: str, lower: str, word: str, origin: str) -> tuple[Found, int] | None:
     """Search a line; of a long one the parts around the word of the pattern. Returns also where the part begins."""
     if len(line) <= LONG_LINE:
-        match = find_in(pattern, line, origin)
+        match = find(pattern, (line,), origin)
         return (match, 0) if match else None
     at = lower.find(word)
     for _ in range(PLACES):
@@ -107,7 +107,7 @@ def _search(pattern: re.Pattern[str], line: str, lower: str, word: str, origin: 
         start, end = max(0, at - BEFORE), at + AFTER
         # Dots where it is cut: neither `^` nor `$` is true there.
         before = _CUT if start else ""
-        match = find_in(pattern, f"{before}{line[start:end]}{_CUT if end < len(line) else ''}", origin)
+        match = find(pattern, (f"{before}{line[start:end]}{_CUT if end < len(line) else ''}",), origin)
         if match:
             return match, start - len(before)
         at = lower.find(word, at + 1)
@@ -139,14 +139,6 @@ def index_of(entries: Iterable[Entry], first: int = 0) -> Index:
     return index
 
 
-def _has_all(line: str, words: Sequence[str]) -> bool:
-    return all(word in line for word in words)
-
-
-def _order(tried: tuple[Row, str]) -> tuple[int, int]:
-    return tried[0][0], tried[0][1]
-
-
 class Matcher:
     """All patterns of a catalogue, ready to be looked for."""
 
@@ -168,9 +160,9 @@ class Matcher:
         words = {*WORDS.findall(lower)}
         indexed = words & self.words
         # In the index as it is stored, a row is a list with the fields of `Row`.
-        tried = [(row, word) for word in indexed for row in self._by_word[word] if _has_all(lower, row[3])]
+        tried = [(row, word) for word in indexed for row in self._by_word[word] if all(map(lower.__contains__, row[3]))]
         matched: dict[str, Match] = {}
-        for (_, number, name, _), word in sorted(tried, key=_order):
+        for (_, number, name, _), word in sorted(tried, key=lambda each: (each[0][0], each[0][1])):
             if name in matched:
                 continue
             entry = self._entries[name]
@@ -186,10 +178,8 @@ class Matcher:
 
     def best(self, line: str) -> Match | None:
         """The best entry for a line that stands alone."""
-        found = self.matches(line, lambda each: needs_are_in((line,), each.entry, each.values))
-        return found[0] if found else None
 
+        def holds(match: Match) -> bool:
+            return find(with_values(match.entry.needs, match.values), (line,), match.entry.origin) is not None
 
-def needs_are_in(lines: Sequence[str], entry: Entry, values: Mapping[str, str]) -> bool:
-    """Tell whether a line holds the text that an entry needs, for the values of one match."""
-    return find(needed(entry, values), lines, entry.origin) is not None
+        return next(iter(self.matches(line, holds)), None)

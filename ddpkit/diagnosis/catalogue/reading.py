@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import MISSING, Field, fields
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from ddpkit.diagnosis.catalogue.entry import NOTHING, OWN, Entry, Instead
@@ -119,21 +120,12 @@ def check_references(tables: Tables, places: Mapping[str, str], known: Iterable[
             for each in names:
                 if each not in ids and not (key == "of" and each == NOTHING):
                     raise CatalogueError(f"{place}: {key} names {each!r}, which is no id")
-    done: set[str] = set()
-    for name in tables:
-        _check_circle(name, (), tables, places, done)
-
-
-def _check_circle(name: str, above: tuple[str, ...], tables: Tables, places: Mapping[str, str], done: set[str]) -> None:
-    """Follow `explains` from an entry. `above`: the entries on the way to it; `done`: those that are in no circle."""
-    if name in above:
-        circle = [*above[above.index(name) :], name]
-        raise CatalogueError(f"{places[name]}: [{name}]: explains forms a circle: {' -> '.join(circle)}")
-    if name in done or name not in tables:
-        return
-    for other in tables[name].get("explains", []):
-        _check_circle(other, (*above, name), tables, places, done)
-    done.add(name)
+    try:
+        TopologicalSorter({name: table.get("explains", []) for name, table in tables.items()}).prepare()
+    except CycleError as error:
+        name, *circle = reversed(error.args[1])
+        why = f"explains forms a circle: {' -> '.join((name, *circle))}"
+        raise CatalogueError(f"{places[name]}: [{name}]: {why}") from None
 
 
 # ---- the type of each field
