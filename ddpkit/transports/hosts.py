@@ -19,7 +19,6 @@ from ddpkit.errors import MOST_PORT, MOST_RANKS, EnvError, LaunchError, Prefligh
 from ddpkit.launchers import host_names
 from ddpkit.launchers.host_names import MOST_HOSTS, format_hosts
 from ddpkit.launchers.node_facts import words_of_node
-from ddpkit.text import one_line
 
 # For every OpenSSH of ours: what a user's configuration does for people's sessions is left out. A shared connection
 # that the user has already may be used. None of ours becomes one: it would end with us.
@@ -169,7 +168,7 @@ def _expand_word(word: str, groups: Mapping[str, Sequence[str]], seen: tuple[str
             several = [each for each in re.split(r"[,\s]+", word) if each]
             secret = ":" in user  # a password, as in a URL
             hint = _FORMS if len(several) < 2 or secret else f"write them as {','.join(map(shlex.quote, several))}"
-            raise UsageError(f"{one_line(rest)}: {error.message}", hint) from None
+            raise UsageError(f"{' '.join(rest.split())}: {error.message}", hint) from None
     if port and not (port.isdecimal() and 0 < int(port) <= MOST_PORT):
         raise UsageError(f"{rest}: {port!r} is not a port", _FORMS)
     if not names or not all(map(host_names.is_host, names)):

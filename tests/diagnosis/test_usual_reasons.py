@@ -39,7 +39,7 @@ PRINTED = (
     "KeyError: 'cxx'",
     "AttributeError: 'TaxiBJTrainer' object has no attribute 'seek'",
     "ValueError: not enough values to unpack (expected 3, got 0)",
-    "TypeError: conv2d() received an invalid combination of arguments - got (Tensor, Parameter, NoneType, tuple, tuple)",
+    "TypeError: conv2d() received an invalid combination of arguments - got (Tensor, Parameter, NoneType, tuple)",
     "IndexError: index 129600 is out of bounds for axis 0 with size 129600",
     "IndexError: Invalid key: 0 is out of bounds for size 0",
     "AssertionError",
