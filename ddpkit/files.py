@@ -17,6 +17,7 @@ from ddpkit.node.owned import (
     MARKER,
     administrators,
     adopt_directory,
+    check_above,
     check_replaceable,
     check_way,
     create_file,
@@ -39,6 +40,7 @@ from ddpkit.node.owned import (
     rename_if_same,
     replace_file,
     strangers,
+    temporary_directory,
     user_name,
     who_can_replace,
 )
@@ -50,6 +52,7 @@ __all__ = [
     "administrators",
     "adopt_directory",
     "append",
+    "check_above",
     "check_replaceable",
     "check_way",
     "create",
@@ -77,6 +80,7 @@ __all__ = [
     "rename_if_same",
     "replace_file",
     "strangers",
+    "temporary_directory",
     "who_can_replace",
     "write_atomically",
 ]

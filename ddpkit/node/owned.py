@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 USER = "user "  # before the name of one
 EVERYONE = "every user"
+CAN_RENAME = "can rename what is in it, or above it"  # after their names
 _ACL = "system.posix_acl_access"
 _LINKS = 40  # on the way to a file, as the kernel
 MARKER = ".ddpkit"  # in each directory that ddpkit made; its text is the directory's kind
@@ -666,6 +667,27 @@ def who_can_replace(path: str) -> set[str]:
         with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
             who |= _writers(above, mine)
     return who
+
+
+def check_above(folder: str) -> None:
+    """Raise OSError where others could put something else in the place of what this user makes in a directory."""
+    others = sorted(who_can_replace(os.path.join(folder, "new")))
+    if others:
+        raise OSError(errno.EPERM, "%s %s" % (", ".join(others), CAN_RENAME), folder)
+
+
+def temporary_directory(wanted: str) -> str:
+    """Return the directory for what is used by its path, and goes with its process: the wanted one, mostly.
+
+    /tmp where others could replace what is made in the wanted one, or where a list of paths cannot hold its name.
+    Whoever makes something there calls `check_above` first: /tmp may be no better.
+    """
+    wanted = os.path.abspath(wanted or "/tmp")
+    try:
+        check_above(wanted)
+    except OSError:
+        return "/tmp"
+    return "/tmp" if ":" in wanted else wanted
 
 
 def _writers(folder: str, mine: tuple[int, ...]) -> set[str]:

@@ -383,6 +383,34 @@ def test_who_can_lead_a_path_elsewhere_by_a_link_on_the_way(name: str, tmp_path:
     assert owned.who_can_replace(str(tmp_path / path)) == who
 
 
+@pytest.mark.parametrize(
+    ("mode", "above", "used"),
+    [(0o755, 0o755, True), (0o1777, 0o755, True), (0o777, 0o755, False), (0o700, 0o777, False), (0o700, 0o1777, True)],
+)
+def test_no_temporary_directory_in_which_others_can_replace_files(
+    mode: int, above: int, used: bool, tmp_path: Path
+) -> None:
+    folder = tmp_path / "above/tmp"
+    folder.mkdir(parents=True)
+    folder.chmod(mode)
+    folder.parent.chmod(above)
+    assert owned.temporary_directory(str(folder)) == (str(folder) if used else "/tmp")
+    if used:
+        owned.check_above(str(folder))
+    else:
+        with pytest.raises(PermissionError, match="every user can rename what is in it"):
+            owned.check_above(str(folder))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+def test_no_temporary_directory_of_another_user(tmp_path: Path) -> None:
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    folder.chmod(0o1777)
+    os.chown(folder, 12345, 0)
+    assert owned.temporary_directory(str(folder)) == "/tmp"
+
+
 def test_a_link_on_the_way_to_the_home_counts_as_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As `/home` may be one to a disk: whoever can change it, can change all that is this user's."""
     (tmp_path / "disk/me").mkdir(parents=True)

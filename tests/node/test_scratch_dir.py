@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 from conftest import Command
-from program import run_to_end
+from program import run_to_end, wait_until
 
 from ddpkit.transports.protocol import NODE
 
@@ -74,6 +75,37 @@ def test_the_next_run_sweeps(
     (tmp_path / "living" / "go").touch()
     assert living.end() == 0, living.tail
     assert folders(tmp) == {other.name, file.name}
+
+
+# Whatever the rank and the launcher in its session load by its path is in one of these.
+WHERE = """
+import os
+if "DDPKIT_DETACHED" in os.environ:
+    open("detached", "w").write(os.environ["DDPKIT_DETACHED"])
+elif os.environ.get("RANK"):
+    open("rank", "w").write(os.environ.get("PYTHONPATH", ""))
+    open("seen", "w").write(repr(os.listdir(os.environ["TMPDIR"])))
+"""
+
+
+@pytest.mark.new_python
+@pytest.mark.parametrize("mode", [0o777, 0o1777])
+def test_nothing_is_made_where_others_could_replace_it(
+    mode: int, tmp: Path, ddpkit: Callable[..., Any], script: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Who renames a folder with a program in it puts another program there, and who renames a pipe reads from it."""
+    tmp.chmod(mode)
+    script(WHERE, "sitecustomize.py")
+    env, begin = {"TMPDIR": str(tmp), "PYTHONPATH": str(tmp_path)}, ("launch", "-n", "1", "-o", "starter=ranks")
+    done = ddpkit(*begin, "--", script("pass\n"), env=env)
+    assert done.returncode == 0, done.stderr
+    assert ("ddpkit-" in (tmp_path / "seen").read_text()) == (mode == 0o1777)
+    if shutil.which("tmux"):
+        done = ddpkit(*begin, "--detach", "--", script("pass\n"), env=env)
+        assert done.returncode == 0, done.stderr
+        above = tmp if mode == 0o1777 else Path("/tmp")
+        assert Path((tmp_path / "detached").read_text()).parent == above
+    wait_until(lambda: not list(tmp.iterdir()))
 
 
 # Makes a folder under the nose of one that takes every folder away as soon as it can be locked.

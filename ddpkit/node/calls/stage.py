@@ -24,6 +24,7 @@ import time
 import zlib
 
 from ddpkit.node.owned import (
+    check_above,
     create_file,
     create_in,
     is_owned,
@@ -33,7 +34,6 @@ from ddpkit.node.owned import (
     remove_directory,
     remove_files,
     replace_file,
-    who_can_replace,
 )
 from ddpkit.node.process_tree import end_receivers
 
@@ -188,9 +188,9 @@ def _make_root(root: str) -> None:
     if not re.fullmatch(r"ddpkit-stage-\d+", os.path.basename(root)):
         raise OSError(errno.EINVAL, "not a directory for copies", root)
     above = os.path.dirname(root)
-    _check_above(above)  # nothing is made where it is refused
+    check_above(above)  # nothing is made where it is refused
     os.makedirs(above, 0o700, exist_ok=True)
-    _check_above(above)  # the umask decides on the directories between
+    check_above(above)  # the umask decides on the directories between
     try:
         make_directory(root, ROOT)
         return
@@ -209,12 +209,6 @@ def _make_root(root: str) -> None:
         if other:
             raise OSError(errno.EPERM, "ddpkit did not make it, and it holds %s" % other[0], root)
         create_file(os.path.join(root, ".ddpkit"), ROOT.encode() + b"\n")
-
-
-def _check_above(above: str) -> None:
-    others = sorted(who_can_replace(os.path.join(above, "copies")))
-    if others:
-        raise OSError(errno.EPERM, "%s can rename what is in it, or above it" % ", ".join(others), above)
 
 
 def _take(root: str, name: str) -> str:

@@ -13,7 +13,15 @@ import os
 import zlib
 
 from ddpkit.node.kernel import read_text
-from ddpkit.node.owned import NotOwnedError, make_directory, open_folder, remove_directory, remove_empty
+from ddpkit.node.owned import (
+    NotOwnedError,
+    check_above,
+    make_directory,
+    open_folder,
+    remove_directory,
+    remove_empty,
+    temporary_directory,
+)
 
 KIND = "private"  # of the folder, in its marker
 
@@ -25,13 +33,18 @@ def _marks() -> tuple[str, ...]:
     return tuple("%08x" % zlib.crc32(each.encode("utf-8", "surrogateescape")) for each in (machine, boot))
 
 
-_TMP = os.path.abspath(os.environ.get("TMPDIR") or "/tmp")
-# PYTHONPATH may hold it, and has colons between its entries.
-_TMP = "/tmp" if ":" in _TMP else _TMP
+_TMP = temporary_directory(os.environ.get("TMPDIR", ""))
 _PREFIX = "ddpkit-"
 TRIES = 20  # to make a directory that nobody takes away before it is locked
 _HOST, _BOOT = _marks()
 FOLDER = "%s/%s%s%s%s" % (_TMP, _PREFIX, _HOST, _BOOT, os.urandom(8).hex())
+
+
+def hold_private() -> str:
+    """Make the private folder of this process, and hold it until its end. Returns its path. Raises OSError."""
+    check_above(_TMP)
+    hold_new(FOLDER, KIND)
+    return FOLDER
 
 
 def hold_new(path: str, kind: str) -> int:

@@ -24,7 +24,7 @@ from ddpkit.node.supervision.rank_input import RankInput
 from ddpkit.node.supervision.rank_output import RankOutput
 from ddpkit.node.supervision.rank_pipes import RankPipes, make_pipe
 from ddpkit.node.supervision.rank_table import RankTable
-from ddpkit.node.supervision.scratch_dir import FOLDER, KIND, hold_new
+from ddpkit.node.supervision.scratch_dir import hold_private
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,8 +48,7 @@ class PrivateFolder:
 
     def make(self) -> None:
         if not self.path:
-            hold_new(FOLDER, KIND)
-            self.path = FOLDER
+            self.path = hold_private()
 
     def provide_bundle(self) -> str:
         """Return the path of the bundle: the one that this program runs from, or a copy beside the ranks' pipes.
