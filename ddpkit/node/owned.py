@@ -640,7 +640,7 @@ def is_same(one: os.stat_result, other: os.stat_result) -> bool:
     return (
         os.path.samestat(one, other)
         and (one.st_mode, one.st_size) == (other.st_mode, other.st_size)
-        and one.st_mtime_ns == other.st_mtime_ns
+        and (one.st_mtime_ns, one.st_ctime_ns) == (other.st_mtime_ns, other.st_ctime_ns)  # an archive sets the first
     )
 
 
