@@ -17,6 +17,7 @@ import errno
 import grp
 import os
 import pwd
+import re
 import stat
 import time
 from contextlib import contextmanager, suppress
@@ -221,13 +222,16 @@ def is_owned(path: str, kind: str) -> bool:
     return True
 
 
-def remove_directory(path: str, kind: str, seen: os.stat_result | None = None) -> None:
+def remove_directory(
+    path: str, kind: str, seen: os.stat_result | None = None, *, known: re.Pattern[str] | None = None
+) -> None:
     """Delete a directory that `make_directory` made, with all in it. Raises NotOwnedError for any other, or OSError.
 
     Links are deleted and not followed. A mount point inside is not entered. The marker goes last: a deletion that was
     interrupted can be repeated. Two processes may delete the same directory.
 
     seen: what the caller has checked. Raises NotOwnedError where another directory has its name by now.
+    known: names that ddpkit makes in it. Raises NotOwnedError where there is another one: a person or a script put it.
     """
     try:
         folder = open_directory(path, kind)
@@ -239,6 +243,10 @@ def remove_directory(path: str, kind: str, seen: os.stat_result | None = None) -
         raise
     try:
         _check_same_directory(path, os.fstat(folder), seen)
+        if known is not None:
+            for name in os.listdir(folder):
+                if name != MARKER and not known.fullmatch(name):
+                    raise NotOwnedError("it holds %s, which ddpkit did not make" % name, path)
         _empty_directory(folder, _mount(folder), path)
         _remove_if_there(os.unlink, MARKER, folder)
         emptied = os.fstat(folder)

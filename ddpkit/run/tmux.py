@@ -15,6 +15,7 @@ import atexit
 import errno
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -44,6 +45,7 @@ from ddpkit.run.state import Origin
 
 VARIABLE = "DDPKIT_DETACHED"  # in the launcher's environment: the folder where its answer is awaited
 KIND = "detach"  # of the directory in which the launcher gets its environment, for `ddpkit/node/owned.py`
+_NAMES = re.compile(r"given|answer|\.answer\.[0-9a-f]{16}")  # of what is in it
 DAY = 86400.0  # seconds after which such a directory is one of a start that was killed
 PATIENCE = 30.0  # seconds for tmux itself, which needs milliseconds
 UNREAD = 60.0  # seconds for which a program that has ended is shown, if nobody reads what it said
@@ -101,7 +103,7 @@ def _sweep(above: Path) -> None:
     for folder in above.glob(f"ddpkit-{'[0-9a-f]' * 16}"):
         with suppress(OSError):
             if time.time() > folder.lstat().st_mtime + DAY:
-                remove_directory(str(folder), KIND)
+                remove_directory(str(folder), KIND, known=_NAMES)
 
 
 class EarlyError(Exception):

@@ -17,6 +17,8 @@ import pytest
 from conftest import Command
 from program import run_to_end, wait_until
 
+from ddpkit.node.owned import make_directory
+from ddpkit.node.supervision.scratch_dir import KIND
 from ddpkit.transports.protocol import NODE
 
 RANK = """
@@ -64,17 +66,21 @@ def test_the_next_run_sweeps(
     killed.wait_for_no_survivor()
     assert folders(tmp) == {kept, left}, "nobody was there to take it away"
 
+    mine = tmp / f"ddpkit-{left[7:23]}{'2' * 16}"  # with what a person or a script put there
+    make_directory(str(mine), KIND)
+    (mine / "sub").mkdir()
     other = tmp / f"ddpkit-{'0' * 32}"  # of another machine
     other.mkdir()
     file = tmp / f"ddpkit-{left[7:23]}{'1' * 16}"  # no folder
     file.touch()
     after = start("launch", "-n", "1", "--", "-c", "pass", cwd=tmp_path / "killed", env={"TMPDIR": str(tmp)})
     assert after.end() == 0, after.tail
-    assert folders(tmp) == {kept, other.name, file.name}
+    assert folders(tmp) == {kept, mine.name, other.name, file.name}
 
     (tmp_path / "living" / "go").touch()
     assert living.end() == 0, living.tail
-    assert folders(tmp) == {other.name, file.name}
+    assert folders(tmp) == {mine.name, other.name, file.name}
+    assert (mine / "sub").exists()
 
 
 # Whatever the rank and the launcher in its session load by its path is in one of these.
@@ -114,8 +120,8 @@ import os
 for _ in range(300):
     path = "%s/%s%s" % (os.path.dirname(FOLDER), os.path.basename(FOLDER)[:23], os.urandom(8).hex())
     hold_new(path, KIND)
-    open(path + "/file", "x").close()
-    assert sorted(os.listdir(path)) == [".ddpkit", "file"]
+    open(path + "/marks", "x").close()
+    assert sorted(os.listdir(path)) == [".ddpkit", "marks"]
 """
 SWEEPER = """
 import os

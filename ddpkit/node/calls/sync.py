@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 KIND = "sync"  # of the draft's directory
 DRAFT = re.compile(r"\.ddpkit-sync-[0-9a-f]{16}")
+_IN_DRAFT = re.compile(r"files|link-[0-9a-f]{16}")
 KINDS = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "link"}
 SMALL = 1 << 24  # bytes: a larger file with another time is read only where an earlier copy had its size
 UNITS = (100, 1000, 10**6, 10**9)  # nanoseconds: of times in SMB, and in other file systems
@@ -249,7 +250,7 @@ def receive() -> dict[str, Any]:
     try:
         os.makedirs(path, exist_ok=True)
         for name in filter(DRAFT.fullmatch, os.listdir(path)):  # of launches that were killed
-            remove_dead(os.path.join(path, name), KIND)
+            remove_dead(os.path.join(path, name), KIND, _IN_DRAFT)
         draft = os.path.join(path, ".ddpkit-sync-" + os.urandom(8).hex())
         _state.update(draft=draft, lock=hold_new(draft, KIND))
     except OSError as error:
