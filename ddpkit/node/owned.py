@@ -253,8 +253,9 @@ def remove_directory(
     finally:
         os.close(folder)
     try:
-        if os.path.samestat(os.lstat(path), emptied):
-            os.rmdir(path)
+        if not os.path.samestat(os.lstat(path), emptied):
+            raise NotOwnedError("it is empty now, and somebody moved it and put something else in its place", path)
+        os.rmdir(path)
     except FileNotFoundError:
         pass  # another process was faster
 

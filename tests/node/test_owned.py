@@ -383,6 +383,26 @@ def test_who_can_lead_a_path_elsewhere_by_a_link_on_the_way(name: str, tmp_path:
     assert owned.who_can_replace(str(tmp_path / path)) == who
 
 
+def test_a_directory_that_somebody_exchanges_meanwhile_is_not_called_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, other = tmp_path / "run", tmp_path / "other"
+    owned.make_directory(str(path), "run")
+    (path / "log").touch()
+    other.mkdir()
+    empty = owned._empty_directory
+
+    def exchanged(folder: int, mount: str, name: str) -> None:
+        path.rename(tmp_path / "moved")
+        other.rename(path)
+        empty(folder, mount, name)
+
+    monkeypatch.setattr(owned, "_empty_directory", exchanged)
+    with pytest.raises(NotOwnedError, match="somebody moved it"):
+        owned.remove_directory(str(path), "run")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["moved", "run"]
+
+
 @pytest.mark.parametrize(
     ("mode", "above", "used"),
     [(0o755, 0o755, True), (0o1777, 0o755, True), (0o777, 0o755, False), (0o700, 0o777, False), (0o700, 0o1777, True)],
