@@ -224,11 +224,12 @@ def is_owned(path: str, kind: str) -> bool:
 
 def remove_directory(
     path: str, kind: str, seen: os.stat_result | None = None, *, known: re.Pattern[str] | None = None
-) -> None:
+) -> bool:
     """Delete a directory that `make_directory` made, with all in it. Raises NotOwnedError for any other, or OSError.
 
     Links are deleted and not followed. A mount point inside is not entered. The marker goes last: a deletion that was
-    interrupted can be repeated. Two processes may delete the same directory.
+    interrupted can be repeated. Two processes may delete the same directory. Returns False where somebody moved it
+    meanwhile, and put something else in its place: all that was in it is gone, and it is somewhere else.
 
     seen: what the caller has checked. Raises NotOwnedError where another directory has its name by now.
     known: names that ddpkit makes in it. Raises NotOwnedError where there is another one: a person or a script put it.
@@ -236,10 +237,10 @@ def remove_directory(
     try:
         folder = open_directory(path, kind)
     except FileNotFoundError:
-        return
+        return True
     except NotOwnedError:
         if _is_being_deleted(path):
-            return
+            return True
         raise
     try:
         _check_same_directory(path, os.fstat(folder), seen)
@@ -254,10 +255,11 @@ def remove_directory(
         os.close(folder)
     try:
         if not os.path.samestat(os.lstat(path), emptied):
-            raise NotOwnedError("it is empty now, and somebody moved it and put something else in its place", path)
+            return False
         os.rmdir(path)
     except FileNotFoundError:
         pass  # another process was faster
+    return True
 
 
 def _is_being_deleted(path: str) -> bool:
