@@ -23,6 +23,7 @@ import os
 import re
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -140,18 +141,31 @@ def make_model(size: int, dropout: float) -> nn.Module:
     return nn.Sequential(*convolutions, *hidden, nn.Dropout(dropout), nn.Linear(64, 10))
 
 
-def read_metrics(path: Path, last: int) -> tuple[list[str], bool]:
-    """Return an earlier run's lines up to step `last`, and whether there are more. Refuses a file of something else."""
-    if path.exists() and not (path.is_file() or path.is_char_device()):  # to open a pipe could last for ever
+def read_metrics(path: Path, last: int, flags: int) -> tuple[int, list[str], bool]:
+    """Open the metrics, by no link, which another user may have put there: what is read here is what is written to.
+
+    Returns the descriptor (0: no file), an earlier run's lines up to step `last`, and whether there are more. Refuses a
+    file of something else.
+    """
+    try:
+        file = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)  # to wait for a pipe could last for ever
+    except FileNotFoundError:
+        return 0, [], False
+    except OSError as error:
+        refuse(BAD_REQUEST, f"--metrics: {path} is no file to open: {error.strerror}; hint: --metrics FILE, a new file")
+    mode = os.fstat(file).st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISCHR(mode)):
         refuse(BAD_REQUEST, f"--metrics: {path} is there, and is no file; hint: --metrics FILE, a new file")
-    text = path.read_bytes().decode(errors="replace") if path.is_file() else ""
+    os.set_blocking(file, True)
+    with open(file, "rb", closefd=False) as reader:
+        text = reader.read().decode(errors="replace") if stat.S_ISREG(mode) else ""
     lines = text.splitlines(keepends=True)
     matches = [re.fullmatch(r'{"step": (\d+), "epoch": .*}\n', line) for line in lines]
     torn = text.rpartition("\n")[2].startswith('{"step": ')  # by a run that was killed
     if None in matches[: len(matches) - torn]:
         refuse(BAD_REQUEST, f"--metrics: {path} is there, and has no metrics in it; hint: --metrics FILE, a new file")
     kept = [match[0] for match in matches if match and int(match[1]) <= last]
-    return kept, len(kept) < len(lines)
+    return file, kept, len(kept) < len(lines)
 
 
 class Training:
@@ -289,13 +303,21 @@ class Training:
     def open_metrics(self) -> None:
         """Open the metrics. Files of an earlier run that are ahead of this position are moved, not overwritten."""
         path = self.folder / self.options.metrics
-        kept, has_more = read_metrics(path, self.total_steps)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        append = os.O_RDWR | os.O_APPEND | os.O_CREAT
+        file, kept, has_more = read_metrics(path, self.total_steps, append)
         ahead = [each for each in sorted(self.folder.glob(CHECKPOINTS)) if each.name > self.checkpoint_name()]
         ahead += [path] if has_more else []
         if ahead:
             self.move_aside(ahead, "an earlier run left")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self.metrics = path.open("a", buffering=1)
+        if has_more:
+            os.close(file)
+            try:
+                file = os.open(path, append | os.O_EXCL, 0o666)
+            except FileExistsError:  # another run's
+                self.open_metrics()
+                return
+        self.metrics = open(file, "a", buffering=1)
         self.metrics.writelines(kept if has_more else [])
 
     def take_name(self, draft: Path, path: Path) -> bool:
@@ -349,7 +371,8 @@ class Training:
 def main(argv: list[str]) -> int:
     read_launcher()
     options, device = parse_options(argv), choose_device()
-    read_metrics(Path(options.checkpoint_dir, options.metrics), 0)  # refused before the ranks wait for each other
+    metrics = Path(options.checkpoint_dir, options.metrics)
+    read_metrics(metrics, 0, os.O_RDONLY)  # refused before the ranks wait for each other
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
     code = Training(options, device).run()
     gc.collect()  # a model that is freed after its group can hang: https://github.com/pytorch/pytorch/issues/56297

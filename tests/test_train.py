@@ -490,6 +490,41 @@ def test_metrics_that_are_no_file_are_refused(
     assert "metrics is there, and is no file" in capsys.readouterr().err
 
 
+def test_no_metrics_are_written_through_a_link(script: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Who can write to a team's directory of checkpoints could lead them to any file of this user's."""
+    (tmp_path / "metrics.jsonl").symlink_to(tmp_path / "profile")
+    with pytest.raises(SystemExit, match="2"):
+        script.main([*SMALL, "--checkpoint-dir", str(tmp_path)])
+    assert "metrics.jsonl is no file to open: Too many levels of symbolic links" in capsys.readouterr().err
+    assert not (tmp_path / "profile").exists()
+
+
+def test_the_metrics_that_were_read_are_the_ones_that_are_written(script: Any, tmp_path: Path) -> None:
+    path, precious = tmp_path / "metrics.jsonl", tmp_path / "precious"
+    path.write_text('{"step": 1, "epoch": 1, "loss": 1}\n')
+    precious.write_text("mine")
+    training = script.Training.__new__(script.Training)
+    training.folder, training.total_steps, training.epoch, training.step = tmp_path, 1, 0, 1
+    training.options = script.parse_options([])
+    read = script.read_metrics
+
+    def exchanged(*words: Any) -> Any:
+        found = read(*words)
+        path.rename(tmp_path / "moved")
+        path.symlink_to(precious)
+        return found
+
+    script.read_metrics = exchanged
+    try:
+        training.open_metrics()
+        training.metrics.write("more\n")
+        training.metrics.close()
+    finally:
+        script.read_metrics = read
+    assert precious.read_text() == "mine"
+    assert (tmp_path / "moved").read_text().endswith("1}\nmore\n")
+
+
 def test_metrics_after_the_restored_step_are_kept_elsewhere(tmp_path: Path) -> None:
     train(1, tmp_path, *SMALL, "--epochs", "2")
     first = (tmp_path / "metrics.jsonl").read_text()
@@ -513,7 +548,7 @@ def test_a_file_without_metrics_stays(
     file.write_bytes(text.encode("latin-1"))
     for last in (0, 2):
         with pytest.raises(SystemExit, match="2"):
-            script.read_metrics(file, last)
+            script.read_metrics(file, last, os.O_RDONLY)
         assert "has no metrics in it" in capsys.readouterr().err
     with pytest.raises(SystemExit, match="2"):
         script.main([*SMALL, "--metrics", str(file), "--save-dir", str(tmp_path / "new")])
