@@ -89,7 +89,6 @@ import os
 if "DDPKIT_DETACHED" in os.environ:
     open("detached", "w").write(os.environ["DDPKIT_DETACHED"])
 elif os.environ.get("RANK"):
-    open("rank", "w").write(os.environ.get("PYTHONPATH", ""))
     open("seen", "w").write(repr(os.listdir(os.environ["TMPDIR"])))
 """
 
@@ -97,7 +96,7 @@ elif os.environ.get("RANK"):
 @pytest.mark.new_python
 @pytest.mark.parametrize("mode", [0o777, 0o1777])
 def test_nothing_is_made_where_others_could_replace_it(
-    mode: int, tmp: Path, ddpkit: Callable[..., Any], script: Callable[[str], str], tmp_path: Path
+    mode: int, tmp: Path, ddpkit: Callable[..., Any], script: Callable[..., str], tmp_path: Path
 ) -> None:
     """Who renames a folder with a program in it puts another program there, and who renames a pipe reads from it."""
     tmp.chmod(mode)
