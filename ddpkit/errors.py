@@ -142,7 +142,8 @@ def _without_secret(match: re.Match[str]) -> str:
 
 def no_folder(error: OSError) -> UsageError:
     """No directory for temporary files can be created: all are full, or not writable."""
-    what = f"cannot create a directory for temporary files: {error.strerror or error}"
+    where = f"{error.filename}: " if error.filename else ""
+    what = f"cannot create a directory for temporary files: {where}{error.strerror or error}"
     return UsageError(what, "df /tmp, or TMPDIR=DIR ddpkit ...")
 
 

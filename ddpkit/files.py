@@ -17,6 +17,7 @@ from ddpkit.node.owned import (
     MARKER,
     administrators,
     adopt_directory,
+    check_above,
     check_replaceable,
     check_way,
     create_file,
@@ -39,6 +40,7 @@ from ddpkit.node.owned import (
     rename_if_same,
     replace_file,
     strangers,
+    temporary_directory,
     user_name,
     who_can_replace,
 )
@@ -50,6 +52,7 @@ __all__ = [
     "administrators",
     "adopt_directory",
     "append",
+    "check_above",
     "check_replaceable",
     "check_way",
     "create",
@@ -77,6 +80,7 @@ __all__ = [
     "rename_if_same",
     "replace_file",
     "strangers",
+    "temporary_directory",
     "who_can_replace",
     "write_atomically",
 ]
@@ -103,7 +107,9 @@ def remove_as_seen(
     new = [name for name in foreign_files(folder) if name not in known]
     if new and os.path.samestat(folder.lstat(), seen):  # `remove_directory` refuses another directory
         raise OSError(errno.EEXIST, "it came after the question", str(folder / new[0]))
-    remove_directory(str(folder), kind, seen)
+    if not remove_directory(str(folder), kind, seen):
+        why = "somebody moved it meanwhile, and put something else in its place; all that was in it is removed"
+        raise OSError(errno.EEXIST, why, str(folder))
 
 
 def create(path: Path, content: str | bytes, mode: int = 0o644) -> None:

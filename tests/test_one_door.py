@@ -272,4 +272,4 @@ def test_scratch_is_what_mktemp_made() -> None:
     for path in SCRIPTS:
         text = path.read_text()
         for found in re.finditer(r"\bscratch=(.*)", text):
-            assert found[1] == "$(mktemp -d)", path
+            assert found[1] == "$(TMPDIR=/tmp mktemp -d)", path

@@ -24,7 +24,6 @@ ALLOWED = {
     "diagnosis/catalogue/built.py": 5,  # the package, and the build beside it
     "distributed/torch.py": 2,  # the kernel's topology of GPUs
     "execution/stage.py": 2,  # a file of the project, opened without links; pyvenv.cfg
-    "execution/sync.py": 1,  # a small file of the project, of which a node has one of the same size
     "preflight/rank_program.py": 3,  # the package
     "run/launcher_process.py": 5,  # the kernel
     "run/timeline.py": 1,  # the kernel

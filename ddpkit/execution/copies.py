@@ -23,7 +23,7 @@ from ddpkit.launchers.backends import NodeOptions
 from ddpkit.launchers.events import Event
 from ddpkit.launchers.shell import join, quote
 from ddpkit.node.child import die_with_parent
-from ddpkit.node.owned import own_file
+from ddpkit.node.owned import check_above, own_file, temporary_directory
 from ddpkit.node.process_tree import kill_group
 from ddpkit.transports.channel import NoAnswerError, RefusedError
 from ddpkit.transports.hosts import ALONE, HostSpec, Problem
@@ -103,7 +103,9 @@ def own_temporary_file(*, small: bool = False) -> Iterator[tuple[str, IO[bytes]]
         with os.fdopen(os.memfd_create("ddpkit-copy"), "w+b") if small else tempfile.TemporaryFile() as file:
             yield f"/proc/{os.getpid()}/fd/{file.fileno()}", file
     else:
-        path = f"{tempfile.gettempdir()}/ddpkit-copy-{os.urandom(8).hex()}"
+        above = temporary_directory(tempfile.gettempdir())
+        check_above(above)
+        path = f"{above}/ddpkit-copy-{os.urandom(8).hex()}"
         with own_file(path) as descriptor, os.fdopen(descriptor, "wb", closefd=False) as file:
             yield path, file
 

@@ -7,7 +7,6 @@ node that sees the same directory is skipped. If something of one node would be 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import stat
@@ -28,7 +27,7 @@ from ddpkit.launchers.node_facts import words_of_node
 from ddpkit.launchers.plan import Job, ProjectCopy
 from ddpkit.launchers.shell import count, quote
 from ddpkit.node import owned
-from ddpkit.node.calls.sync import KINDS, SMALL, refuse_directory
+from ddpkit.node.calls.sync import KINDS, SMALL, digest, refuse_directory
 from ddpkit.transports.hosts import HostSpec, Problem, refusal
 
 NAMED = 5  # files of a kind in an error
@@ -50,8 +49,8 @@ class Entry:
 
     def plain(self, sent: Sequence[Version] = ()) -> list[object]:
         """The entry as `ddpkit.node.calls.sync` reads it. `sent`: what earlier copies put there."""
-        versions = [each for each in sent if each[:2] != (self.size, self.time)]
-        return [self.name, self.kind, self.mode, self.size, self.time, self.target, versions]
+        known = [each for each in sent if each[2]]
+        return [self.name, self.kind, self.mode, self.size, self.time, self.target, known]
 
 
 @dataclass(kw_only=True)
@@ -67,6 +66,7 @@ class Syncer:
     answers: dict[str, dict[str, Any]] = field(default_factory=dict)  # of `sync.check`, by label
     drafts: dict[str, Folder] = field(default_factory=dict)  # by label
     digests: dict[int, str] = field(default_factory=dict)  # of files here, by number of the entry
+    sent: dict[str, list[Version]] = field(default_factory=dict)  # by earlier copies
 
     def run(self, specs: Sequence[HostSpec]) -> None:
         """Copy to all nodes, or change nothing. Raises the refusal, UsageError."""
@@ -89,8 +89,8 @@ class Syncer:
 
     def _check(self, specs: Sequence[HostSpec]) -> list[Problem]:
         """Compare the project with what each node has. Returns a problem for each node that would lose something."""
-        sent = read_sent(self.source)
-        plain = [each.plain(sent.get(each.name, ())) for each in self.entries]
+        self.sent = read_sent(self.source)
+        plain = [each.plain(self.sent.get(each.name, ())) for each in self.entries]
         packed = b64encode(zlib.compress(json.dumps(plain).encode())).decode()
         with made_nonce(self.source) as (nonce, stamp):
             args = {"nonce": nonce, "stamp": stamp, "packed": packed, "overwrite": self.overwrite}
@@ -113,7 +113,7 @@ class Syncer:
 
     def _conflicts(self, answer: dict[str, Any]) -> str:
         """Say what of a node would be lost; empty: nothing."""
-        differ = [self._name(index) for index, digest in answer["differs"] if not self._is_same(index, digest)]
+        differ = [self._name(index) for index, there in answer["differs"] if not self._is_same(index, there)]
         what = "changed there, or not from --sync of this directory"
         conflicts = [f"{what}: {listed(differ)} (--sync=overwrite replaces such files)"] if differ else []
         for index, there in answer["kinds"][:NAMED]:
@@ -128,23 +128,31 @@ class Syncer:
     def _name(self, index: int) -> str:
         return self.entries[index].name
 
-    def _is_same(self, index: int, digest: str) -> bool:
-        """Compare a file here with what a node has of the same size."""
+    def _is_same(self, index: int, there: str) -> bool:
+        """Compare a file here with what a node has."""
+        return bool(there) and self.entries[index].kind == "file" and self._digest(index) == there
+
+    def _digest(self, index: int) -> str:
+        """The content of a file here, read once for all nodes; empty: it cannot be read, or changed."""
+        if index not in self.digests:
+            name = self._name(index)
+            found = digest(f"{self.source}/{name}")
+            self.digests[index] = found if look(self.source, name) == self.entries[index] else ""
+        return self.digests[index]
+
+    def _content(self, index: int, needed: set[int]) -> str:
+        """What a node has of an entry, for the record. What is large, and not sent, is not read for it."""
         entry = self.entries[index]
-        if not digest or entry.kind != "file" or entry.size > SMALL:
-            return False
-        if index not in self.digests:  # one for all nodes
-            try:
-                content = Path(self.source, entry.name).read_bytes()
-            except OSError:
-                return False
-            self.digests[index] = hashlib.sha256(content).hexdigest()
-        return self.digests[index] == digest
+        if entry.kind == "link" or index in self.digests:
+            return entry.target or self.digests[index]
+        known = (each[2] for each in self.sent.get(entry.name, ()) if each[:2] == (entry.size, entry.time))
+        return self._digest(index) if index in needed or (entry.size <= SMALL and not any(known)) else ""
 
     def _keep_record(self) -> None:
         """Note what the nodes have from now on, before the first of them changes."""
+        needed = {index for answer in self.answers.values() for index in answer["needs"]}
         now = {
-            entry.name: (entry.size, entry.time, entry.target or self.digests.get(index, ""))
+            entry.name: (entry.size, entry.time, self._content(index, needed))
             for index, entry in enumerate(self.entries)
             if entry.kind != "directory"
         }

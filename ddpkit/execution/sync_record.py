@@ -1,8 +1,8 @@
 """What `--sync` has put on nodes: by that a file there is known as a copy of this project's, which nobody changed.
 
 A file of this machine for each project, in the user's state directory. A file on a node is such a copy if it has the
-name, size and time of one that was sent, or the content of one that was the same. So the record is right for nodes
-with a shared directory, and for those with their own. Without a record, `--sync` stops more often, and loses nothing.
+name and the content of one that was sent, or that was the same. So the record is right for nodes with a shared
+directory, and for those with their own. Without a record, `--sync` stops more often, and loses nothing.
 """
 
 from __future__ import annotations
@@ -71,10 +71,11 @@ def keep_sent(source: str, now: Mapping[str, Version]) -> str:
 
 
 def _with_version(versions: list[Version], version: Version) -> list[Version]:
-    """Add a version as the newest one. The content that was known once stays known."""
+    """Add a version as the newest one. Content that was known once stays known, also of two with one size and time."""
     size, when, content = version
-    known = next((each[2] for each in versions if each[:2] == (size, when) and not content), content)
-    return [*(each for each in versions if each[:2] != (size, when)), (size, when, known)][-VERSIONS:]
+    known = content or next((each[2] for each in reversed(versions) if each[:2] == (size, when)), "")
+    same = ((size, when, ""), (size, when, known))
+    return [*(each for each in versions if each not in same), (size, when, known)][-VERSIONS:]
 
 
 def _as_text(sent: dict[str, list[Version]]) -> str:

@@ -17,6 +17,7 @@ import errno
 import grp
 import os
 import pwd
+import re
 import stat
 import time
 from contextlib import contextmanager, suppress
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 USER = "user "  # before the name of one
 EVERYONE = "every user"
+CAN_RENAME = "can rename what is in it, or above it"  # after their names
 _ACL = "system.posix_acl_access"
 _LINKS = 40  # on the way to a file, as the kernel
 MARKER = ".ddpkit"  # in each directory that ddpkit made; its text is the directory's kind
@@ -220,34 +222,44 @@ def is_owned(path: str, kind: str) -> bool:
     return True
 
 
-def remove_directory(path: str, kind: str, seen: os.stat_result | None = None) -> None:
+def remove_directory(
+    path: str, kind: str, seen: os.stat_result | None = None, *, known: re.Pattern[str] | None = None
+) -> bool:
     """Delete a directory that `make_directory` made, with all in it. Raises NotOwnedError for any other, or OSError.
 
     Links are deleted and not followed. A mount point inside is not entered. The marker goes last: a deletion that was
-    interrupted can be repeated. Two processes may delete the same directory.
+    interrupted can be repeated. Two processes may delete the same directory. Returns False where somebody moved it
+    meanwhile, and put something else in its place: all that was in it is gone, and it is somewhere else.
 
     seen: what the caller has checked. Raises NotOwnedError where another directory has its name by now.
+    known: names that ddpkit makes in it. Raises NotOwnedError where there is another one: a person or a script put it.
     """
     try:
         folder = open_directory(path, kind)
     except FileNotFoundError:
-        return
+        return True
     except NotOwnedError:
         if _is_being_deleted(path):
-            return
+            return True
         raise
     try:
         _check_same_directory(path, os.fstat(folder), seen)
+        if known is not None:
+            for name in os.listdir(folder):
+                if name != MARKER and not known.fullmatch(name):
+                    raise NotOwnedError("it holds %s, which ddpkit did not make" % name, path)
         _empty_directory(folder, _mount(folder), path)
         _remove_if_there(os.unlink, MARKER, folder)
         emptied = os.fstat(folder)
     finally:
         os.close(folder)
     try:
-        if os.path.samestat(os.lstat(path), emptied):
-            os.rmdir(path)
+        if not os.path.samestat(os.lstat(path), emptied):
+            return False
+        os.rmdir(path)
     except FileNotFoundError:
         pass  # another process was faster
+    return True
 
 
 def _is_being_deleted(path: str) -> bool:
@@ -639,7 +651,7 @@ def is_same(one: os.stat_result, other: os.stat_result) -> bool:
     return (
         os.path.samestat(one, other)
         and (one.st_mode, one.st_size) == (other.st_mode, other.st_size)
-        and one.st_mtime_ns == other.st_mtime_ns
+        and (one.st_mtime_ns, one.st_ctime_ns) == (other.st_mtime_ns, other.st_ctime_ns)  # an archive sets the first
     )
 
 
@@ -666,6 +678,27 @@ def who_can_replace(path: str) -> set[str]:
         with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
             who |= _writers(above, mine)
     return who
+
+
+def check_above(folder: str) -> None:
+    """Raise OSError where others could put something else in the place of what this user makes in a directory."""
+    others = sorted(who_can_replace(os.path.join(folder, "new")))
+    if others:
+        raise OSError(errno.EPERM, "%s %s" % (", ".join(others), CAN_RENAME), folder)
+
+
+def temporary_directory(wanted: str) -> str:
+    """Return the directory for what is used by its path, and goes with its process: the wanted one, mostly.
+
+    /tmp where others could replace what is made in the wanted one, or where a list of paths cannot hold its name.
+    Whoever makes something there calls `check_above` first: /tmp may be no better.
+    """
+    wanted = os.path.abspath(wanted or "/tmp")
+    try:
+        check_above(wanted)
+    except OSError:
+        return "/tmp"
+    return "/tmp" if ":" in wanted else wanted
 
 
 def _writers(folder: str, mine: tuple[int, ...]) -> set[str]:

@@ -6,6 +6,7 @@ A script may save there. A directory is no more ddpkit's than what is in it: `ho
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import shlex
@@ -38,8 +39,8 @@ class _Content:
     def directory(self, path: Path) -> _Content | None:
         """Return the content of a directory in this one; None: it is not ddpkit's."""
         # Directories with a number or a time in their name have one content: that of their kind.
-        kind = next((each for each, form in _DIRECTORIES.items() if re.fullmatch(form, path.name)), path.name)
-        content = self.directories.get(kind)
+        kind = next((each for each, form in _DIRECTORIES.items() if re.fullmatch(form, path.name)), "")
+        content = self.directories.get(kind or path.name) if kind or path.name not in _DIRECTORIES else None
         if kind == "run" and not is_owned(os.fspath(path), KIND):
             return None
         return content if content is not None and any((path / name).exists() for name in content.signs) else None
@@ -72,41 +73,51 @@ _AGENTS = (
 )
 _OF_STAGE = ("stage_task.py", "stage.py", "stage_lock.py", "owned.py", "owners.py", "rsync_server.py")
 _FILES = (
-    "status.json", "timeline.json", "launch.json", "attempts.json", "step_failure.json", "top.json", "report.html",
+    "status.json", "timeline.json", "launch.json", "top.json", "report.html",
     "metrics_kept.jsonl", r"all\.log", r"all(\.from_\d+)?\.index", r"all\.from_\d+\.log", r"rank_\d+(\.from_\d+)?\.log",
     "slow.json", r"ddpkit(\.from_\d+)?\.log", r"all\.times",
     # Of an agent on a host, such as torchrun_node1.log. A host's name has no underscore.
     rf"({'|'.join(_AGENTS)})_[A-Za-z0-9.:?-]+(\.from_\d+)?\.log",
-    r"slurm-\d+(_\d+)?\.out", r"job\.sbatch", r"ddpkit\.zip", r"task\.json", r"hosts\.[A-Za-z0-9]{6}", *_OF_RANKS,
-    r"pbs\.out", r"alive\.\d+",  # of the backend in examples/ddpkit-pbs
     r"(dump|top)\.\d+\.ask",
 )  # fmt: skip
+_OF_SCHEDULERS = (
+    "attempts.json", "step_failure.json", "connection", r"slurm-\d+(_\d+)?\.out", r"job\.sbatch", r"ddpkit\.zip",
+    r"task\.json", r"hosts\.[A-Za-z0-9]{6}", *_OF_RANKS,
+    r"pbs\.out", r"alive\.\d+",  # of the backend in examples/ddpkit-pbs
+)  # fmt: skip
+_DUMP = _Content(
+    r"(summary|answers)\.jsonl?",
+    r"(stacks|hardware)\.txt",
+    r"rank_\d+\.(json|txt)",
+    r"ras_[A-Za-z0-9.:-]+\.txt",
+    r"smi_[A-Za-z0-9.:-]+\.xml",
+)
 _ATTEMPT = _Content(
     *_FILES,
+    *_OF_SCHEDULERS,
     __pycache__=_programs(*_OF_RANKS).directories["__pycache__"],
-    dump=_Content(
-        r"(summary|answers)\.jsonl?",
-        r"(stacks|hardware)\.txt",
-        r"rank_\d+\.(json|txt)",
-        r"ras_[A-Za-z0-9.:-]+\.txt",
-        r"smi_[A-Za-z0-9.:-]+\.xml",
-    ),
+    dump=_DUMP,
     marks=_Content("job", r"events(_\d+)?", r"\d+(_\d+)?"),
     hook=_programs("sitecustomize.py", "rank_observe.py", "rank_events.py", "rank_responder.py", "rank_events_file.py"),
     preload=_programs("sitecustomize.py", "fork_server.py", "fork_task.py", *_OF_RANKS, "spec.json"),
     # Each node writes its own `node1.json`.
     stage=_programs(*_OF_STAGE, also=(r"[A-Za-z0-9.:-]+\.json", r"[a-z]+-[0-9a-f]+\.tar"), sign="contents.json"),
 )
-_RUN = _Content(
-    *_FILES, r"\.ddpkit", r"r(un|oles)\.json", "requests", r"requests\.taken", "connection", r"on_end\.log",
-    r"on_attempt\.log", r"metrics_before\.json", attempt=_ATTEMPT,
+_FILES_OF_RUN = (
+    *_FILES, r"\.ddpkit", r"r(un|oles)\.json", "requests", r"requests\.taken", r"on_end\.log", r"on_attempt\.log",
+    r"metrics_before\.json",
 )  # fmt: skip
+_RUN = _Content(*_FILES_OF_RUN, *_OF_SCHEDULERS, attempt=_ATTEMPT)
+# Nodes that ddpkit itself connects to, and this machine, get programs over the connection, and none by the directory.
+CONNECTED = ("local", "ssh", "pdsh")
+_RUN_CONNECTED = _Content(*_FILES_OF_RUN, dump=_DUMP, attempt=_Content(*_FILES, dump=_DUMP))
 _RUN.directories |= _ATTEMPT.directories
-_RUN.directories["call"] = _Content(
-    r"\.ddpkit", "function", r"function_call\.py", r"value\.\d+", signs=(".ddpkit",)
-)  # where the launcher was killed
-_RUN.directories["tests"] = _Content(run=_RUN)  # of suspects, before the next attempt
-_RUN.directories["roles"] = _Content(run=_RUN)  # the runs of a run's replicas
+for _run in (_RUN, _RUN_CONNECTED):
+    _run.directories["call"] = _Content(
+        r"\.ddpkit", "function", r"function_call\.py", r"value\.\d+", signs=(".ddpkit",)
+    )  # where the launcher was killed
+    _run.directories["tests"] = _Content(run=_RUN)  # of suspects, before the next attempt
+    _run.directories["roles"] = _Content(run=_RUN)  # the runs of a run's replicas
 
 
 def is_of_attempt(path: Path) -> bool:
@@ -127,12 +138,23 @@ def foreign_names(folder: Path) -> list[str]:
 
 def _foreign_names(folder: Path, content: _Content, prefix: str) -> Iterator[str]:
     """Yield what is not ddpkit's in a directory, whose own content is `content`. `prefix`: in front of each name."""
+    if content is _RUN and _backend_of(folder) in CONNECTED:
+        content = _RUN_CONNECTED
     for path in folder.iterdir():
         inner = content.directory(path) if path.is_dir() and not path.is_symlink() else None
         if inner is not None:
             yield from _foreign_names(path, inner, f"{prefix}{path.name}/")
         elif path.is_dir() or not content.has_file(path.name):
             yield f"{prefix}{path.name}"
+
+
+def _backend_of(folder: Path) -> str:
+    """Return the backend of the run in a directory; empty: no record says."""
+    try:
+        record = json.loads(read_private(folder, "run.json", 1 << 24)[0])
+    except (OSError, ValueError, RecursionError):
+        return ""
+    return str(record.get("backend")) if isinstance(record, dict) else ""
 
 
 # ---- who can change them

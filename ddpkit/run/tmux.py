@@ -15,6 +15,7 @@ import atexit
 import errno
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -28,7 +29,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ddpkit.errors import LaunchError, UsageError, install, no_folder
-from ddpkit.files import make_directory, remove_directory, remove_socket, write_atomically
+from ddpkit.files import (
+    check_above,
+    make_directory,
+    remove_directory,
+    remove_socket,
+    temporary_directory,
+    who_can_replace,
+    write_atomically,
+)
 from ddpkit.run.launcher_process import process_state
 from ddpkit.run.record import Run, Session
 from ddpkit.run.run_index import index_folder, read_run
@@ -36,6 +45,7 @@ from ddpkit.run.state import Origin
 
 VARIABLE = "DDPKIT_DETACHED"  # in the launcher's environment: the folder where its answer is awaited
 KIND = "detach"  # of the directory in which the launcher gets its environment, for `ddpkit/node/owned.py`
+_NAMES = re.compile(r"given|answer|\.answer\.[0-9a-f]{16}")  # of what is in it
 DAY = 86400.0  # seconds after which such a directory is one of a start that was killed
 PATIENCE = 30.0  # seconds for tmux itself, which needs milliseconds
 UNREAD = 60.0  # seconds for which a program that has ended is shown, if nobody reads what it said
@@ -71,8 +81,10 @@ def start_session(environ: Mapping[str, str], note: Callable[[str], None]) -> Ru
     # A hang-up is another matter: then nobody waits any more, and the run goes on.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
-        _sweep(Path(tempfile.gettempdir()))
-        folder = Path(tempfile.gettempdir(), f"ddpkit-{os.urandom(8).hex()}")
+        above = temporary_directory(tempfile.gettempdir())
+        check_above(above)
+        _sweep(Path(above))
+        folder = Path(above, f"ddpkit-{os.urandom(8).hex()}")
         make_directory(str(folder), KIND)
     except OSError as error:
         raise no_folder(error) from None
@@ -91,7 +103,7 @@ def _sweep(above: Path) -> None:
     for folder in above.glob(f"ddpkit-{'[0-9a-f]' * 16}"):
         with suppress(OSError):
             if time.time() > folder.lstat().st_mtime + DAY:
-                remove_directory(str(folder), KIND)
+                remove_directory(str(folder), KIND, known=_NAMES)
 
 
 class EarlyError(Exception):
@@ -123,9 +135,11 @@ def _socket_folders() -> list[Path]:
 
 
 def _is_private(folder: Path) -> bool:
-    """Tell whether this is a directory that nobody but this user can enter."""
+    """Tell whether this is a directory that nobody but this user can enter, or replace by another one."""
     try:
         status = folder.lstat()
+        if who_can_replace(str(folder)):
+            return False
     except OSError:
         return False
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077
@@ -140,7 +154,7 @@ def _new_socket(name: str) -> Path:
         if _is_private(folder):
             return folder / name
     raise LaunchError(
-        f"no directory for a socket of tmux: {folders[0]} belongs to another user",
+        f"no directory for a socket of tmux: {folders[0]} is another user's, or others can replace it",
         f"ls -ld {shlex.quote(str(folders[0]))}",
     )
 

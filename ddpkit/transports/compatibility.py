@@ -18,6 +18,7 @@ from ddpkit.launchers.node_facts import NodeFacts, words_of_node
 from ddpkit.launchers.plan import ALL_CPUS, Host, Job, World
 from ddpkit.launchers.shell import Value, guard, quote
 from ddpkit.node.calls.probe import ONE_INSTANCE
+from ddpkit.node.owned import CAN_RENAME
 from ddpkit.transports.hosts import HostSpec, Problem
 from ddpkit.transports.reachability import OPEN_PORTS, Reachability, describe_attempts
 
@@ -148,10 +149,10 @@ def _check_tmp(node: Candidate) -> Problem | None:
     folder, error = node.facts["tmp"], node.facts["no_tmp"]
     if not error:
         return None
-    fix = _TMP_FIXES.get(error, "df {}").format(quote(folder))
-    return node.problem(
-        "tmp", f"cannot write to its directory {folder}: {error.lower()}", f"ssh {node.spec.target} {fix}"
-    )
+    fix, what = _TMP_FIXES.get(error, "df {}"), f"cannot write to its directory {folder}: {error.lower()}"
+    if CAN_RENAME in error:
+        fix, what = "ls -ld {}, or use another TMPDIR there", f"cannot use its directory {folder}: {error}"
+    return node.problem("tmp", what, f"ssh {node.spec.target} {fix.format(quote(folder))}")
 
 
 _OWN_PYTHON = "python = ... under [host.{}] in ddpkit.toml"

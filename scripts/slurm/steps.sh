@@ -131,7 +131,8 @@ worker() {
 # shellcheck disable=SC2329 # it runs in the tasks
 run_torchrun() {
     local codes code=0 words
-    scratch=$(mktemp -d)
+    # Others may rename what is in another directory.
+    scratch=$(TMPDIR=/tmp mktemp -d)
     trap 'rm -rf -- "$scratch"' EXIT
     codes=$scratch/codes
     words=(bash -c "$(declare -f worker); worker \"\$@\"" worker "$codes" "$@")
@@ -149,7 +150,8 @@ run_torchrun() {
 
 run_command() {
     local watcher failure functions code=0
-    scratch=$(mktemp -d)
+    # Others may rename what is in another directory.
+    scratch=$(TMPDIR=/tmp mktemp -d)
     trap 'rm -rf -- "$scratch"' EXIT
     mkfifo "$scratch/errors"
     tr '\r' '\n' <"$scratch/errors" |

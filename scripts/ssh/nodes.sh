@@ -136,7 +136,8 @@ open_lifeline() {
         echo "$0: a host is named twice: ${hosts[*]}" >&2 && exit 2
     fi
     case $ngpu in '' | 0* | *[!0-9]*) echo "$0: '$ngpu' is not a number of ranks" >&2 && exit 2 ;; esac
-    scratch=$(mktemp -d)
+    # Others may rename what is in another directory.
+    scratch=$(TMPDIR=/tmp mktemp -d)
     mkfifo "$scratch/lifeline" "$scratch/said"
     # shellcheck disable=SC2094 # 7 reads the lifeline without writing it
     exec 8<>"$scratch/said" 9<>"$scratch/lifeline" 7<"$scratch/lifeline"

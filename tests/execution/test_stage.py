@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -440,7 +441,7 @@ def test_an_archive_that_sbcast_brought_is_used_and_half_of_one_is_not(tmp_path:
     brought.write_bytes(archive.read_bytes()[:100])
     assert task(tmp_path / "run", "unpack", "1" * 16).returncode == 0
     assert sorted(path.name for path in copy.parent.iterdir()) == [".ddpkit", copy.name, f"{copy.name}.lock"]
-    (copy / stage.COMPLETE).unlink()
+    shutil.rmtree(copy)
     brought.write_bytes(archive.read_bytes())
     archive.write_bytes(b"\0" * archive.stat().st_size)
     assert task(tmp_path / "run", "unpack", "1" * 16).returncode == 0

@@ -28,6 +28,12 @@ def test_every_version_is_kept_also_of_a_file_that_is_gone() -> None:
     assert read_sent("/other") == {}
 
 
+def test_two_contents_with_one_size_and_time_are_both_known() -> None:
+    for content in ("one", "", "other"):
+        keep_sent("/p", {"a": (1, 10, content)})
+    assert read_sent("/p") == {"a": [(1, 10, "one"), (1, 10, "other")]}
+
+
 def test_nothing_is_written_where_nothing_is_new(state: Path) -> None:
     keep_sent("/p", {"a": (1, 10, "")})
     (file,) = state.iterdir()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from ddpkit.files import remove_as_seen
 from ddpkit.node import owned, process_tree
 from ddpkit.node.owned import NotOwnedError
 
@@ -381,6 +382,54 @@ def test_who_can_lead_a_path_elsewhere_by_a_link_on_the_way(name: str, tmp_path:
         (tmp_path / place).symlink_to(target)
         os.lchown(tmp_path / place, owner, 0)
     assert owned.who_can_replace(str(tmp_path / path)) == who
+
+
+def test_a_directory_that_somebody_exchanges_meanwhile_is_not_called_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, other = tmp_path / "run", tmp_path / "other"
+    owned.make_directory(str(path), "run")
+    (path / "log").touch()
+    other.mkdir()
+    empty = owned._empty_directory
+
+    def exchanged(folder: int, mount: str, name: str) -> None:
+        path.rename(tmp_path / "moved")
+        other.rename(path)
+        empty(folder, mount, name)
+
+    monkeypatch.setattr(owned, "_empty_directory", exchanged)
+    with pytest.raises(OSError, match="somebody moved it"):
+        remove_as_seen(path, "run", path.lstat(), lambda _: [], [])
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["moved", "run"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "above", "used"),
+    [(0o755, 0o755, True), (0o1777, 0o755, True), (0o777, 0o755, False), (0o700, 0o777, False), (0o700, 0o1777, True)],
+)
+def test_no_temporary_directory_in_which_others_can_replace_files(
+    mode: int, above: int, used: bool, tmp_path: Path
+) -> None:
+    folder = tmp_path / "above/tmp"
+    folder.mkdir(parents=True)
+    folder.chmod(mode)
+    folder.parent.chmod(above)
+    assert owned.temporary_directory(str(folder)) == (str(folder) if used else "/tmp")
+    if used:
+        owned.check_above(str(folder))
+    else:
+        with pytest.raises(PermissionError, match="every user can rename what is in it"):
+            owned.check_above(str(folder))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+def test_no_temporary_directory_of_another_user(tmp_path: Path) -> None:
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    folder.chmod(0o1777)
+    os.chown(folder, 12345, 0)
+    assert owned.temporary_directory(str(folder)) == "/tmp"
 
 
 def test_a_link_on_the_way_to_the_home_counts_as_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,8 +15,10 @@ from typing import Any
 
 import pytest
 from conftest import Command
-from program import run_to_end
+from program import run_to_end, wait_until
 
+from ddpkit.node.owned import make_directory
+from ddpkit.node.supervision.scratch_dir import KIND
 from ddpkit.transports.protocol import NODE
 
 RANK = """
@@ -63,17 +66,51 @@ def test_the_next_run_sweeps(
     killed.wait_for_no_survivor()
     assert folders(tmp) == {kept, left}, "nobody was there to take it away"
 
+    mine = tmp / f"ddpkit-{left[7:23]}{'2' * 16}"  # with what a person or a script put there
+    make_directory(str(mine), KIND)
+    (mine / "sub").mkdir()
     other = tmp / f"ddpkit-{'0' * 32}"  # of another machine
     other.mkdir()
     file = tmp / f"ddpkit-{left[7:23]}{'1' * 16}"  # no folder
     file.touch()
     after = start("launch", "-n", "1", "--", "-c", "pass", cwd=tmp_path / "killed", env={"TMPDIR": str(tmp)})
     assert after.end() == 0, after.tail
-    assert folders(tmp) == {kept, other.name, file.name}
+    assert folders(tmp) == {kept, mine.name, other.name, file.name}
 
     (tmp_path / "living" / "go").touch()
     assert living.end() == 0, living.tail
-    assert folders(tmp) == {other.name, file.name}
+    assert folders(tmp) == {mine.name, other.name, file.name}
+    assert (mine / "sub").exists()
+
+
+# Whatever the rank and the launcher in its session load by its path is in one of these.
+WHERE = """
+import os
+if "DDPKIT_DETACHED" in os.environ:
+    open("detached", "w").write(os.environ["DDPKIT_DETACHED"])
+elif os.environ.get("RANK"):
+    open("seen", "w").write(repr(os.listdir(os.environ["TMPDIR"])))
+"""
+
+
+@pytest.mark.new_python
+@pytest.mark.parametrize("mode", [0o777, 0o1777])
+def test_nothing_is_made_where_others_could_replace_it(
+    mode: int, tmp: Path, ddpkit: Callable[..., Any], script: Callable[..., str], tmp_path: Path
+) -> None:
+    """Who renames a folder with a program in it puts another program there, and who renames a pipe reads from it."""
+    tmp.chmod(mode)
+    script(WHERE, "sitecustomize.py")
+    env, begin = {"TMPDIR": str(tmp), "PYTHONPATH": str(tmp_path)}, ("launch", "-n", "1", "-o", "starter=ranks")
+    done = ddpkit(*begin, "--", script("pass\n"), env=env)
+    assert done.returncode == 0, done.stderr
+    assert ("ddpkit-" in (tmp_path / "seen").read_text()) == (mode == 0o1777)
+    if shutil.which("tmux"):
+        done = ddpkit(*begin, "--detach", "--", script("pass\n"), env=env)
+        assert done.returncode == 0, done.stderr
+        above = tmp if mode == 0o1777 else Path("/tmp")
+        assert Path((tmp_path / "detached").read_text()).parent == above
+    wait_until(lambda: not list(tmp.iterdir()))
 
 
 # Makes a folder under the nose of one that takes every folder away as soon as it can be locked.
@@ -82,8 +119,8 @@ import os
 for _ in range(300):
     path = "%s/%s%s" % (os.path.dirname(FOLDER), os.path.basename(FOLDER)[:23], os.urandom(8).hex())
     hold_new(path, KIND)
-    open(path + "/file", "x").close()
-    assert sorted(os.listdir(path)) == [".ddpkit", "file"]
+    open(path + "/marks", "x").close()
+    assert sorted(os.listdir(path)) == [".ddpkit", "marks"]
 """
 SWEEPER = """
 import os

@@ -50,6 +50,7 @@ HOSTILE = {
     "fifo": [member("pipe", tarfile.FIFOTYPE)],
     "twice": [member("a", data=b"x"), member("a", data=b"y")],
     "marker": [member(".ddpkit", data=b"x")],
+    "begun": [member(".ddpkit-begun")],
     "complete": [member(".ddpkit-complete")],
     "many": [member(f"f{number}") for number in range(30)],
     "large": [member("f", data=b"x" * 2000)],
@@ -246,6 +247,46 @@ def test_an_old_copy_in_which_a_script_wrote_stays_and_is_named(write: Callable[
     assert names[1] not in node.listed()
     stage.release(names[5])
     assert node.look(names[0])["state"] == "present"
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_a_copy_that_lost_its_list_stays_with_what_a_script_wrote(same: bool, node: Node) -> None:
+    """As by a cleaner of /tmp: the list is written once, and nobody opens it."""
+    names = ["project-" + letter * 32 for letter in "ab"]
+    node.make(names[0])
+    stage.release(names[0])
+    (node.root / names[0] / "ckpt.pt").write_text("a month of work")
+    (node.root / names[0] / stage.COMPLETE).unlink()
+    for name in (names[0] if same else names[1], names[1]):
+        answer = node.look(name)
+        assert answer["state"] == "absent"
+        assert not answer["problem"]
+        (left,) = node.root.glob("*/ckpt.pt")
+        assert left.read_text() == "a month of work"
+        assert (left.parent.name == names[0]) != same
+        assert str(left) in answer["kept"]["paths"]
+        stage.release(name)
+    for path in left.parent.iterdir():
+        if path.name != ".ddpkit":
+            path.unlink()
+    node.look(names[1])
+    assert not left.parent.exists()  # nothing of a script is left in it
+
+
+def test_a_copy_that_was_never_complete_is_removed(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    node.archive(NAME, member("part.py", data=b"x"))
+    node.look()
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "killed here")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stage, "replace_file", fail)
+        assert "killed here" in node.unpack()["problem"]
+    assert (node.root / NAME / stage.BEGUN).exists()
+    answer = node.look()
+    assert (answer["state"], answer["kept"]["files"]) == ("absent", 0)
+    assert not (node.root / NAME).exists()
 
 
 def others(node: Node) -> list[Path]:

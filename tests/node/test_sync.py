@@ -38,7 +38,7 @@ def entry(
     return ["a", kind, mode, size, when, target, sent]
 
 
-SENT = [(4, OLD + 5, ""), (3, OLD - 5, "digest or target")]  # by earlier copies
+SENT = [(4, OLD + 5, "digest of four"), (3, OLD - 5, "digest or target"), (5, OLD, "")]  # by earlier copies
 
 
 @pytest.mark.parametrize(
@@ -51,8 +51,10 @@ SENT = [(4, OLD + 5, ""), (3, OLD - 5, "digest or target")]  # by earlier copies
         (entry("file", when=NEW), (FILE, 3, OLD + 5), "", "differs", "replace"),
         (entry("file"), (FILE, 4, OLD), "", "differs", "replace"),
         (entry("file"), (FILE, 3, NEW), "", "differs", "replace"),
-        (entry("file", when=NEW, sent=SENT), (FILE, 4, OLD + 5), "", "replace", "replace"),
-        (entry("file", when=OLD - 9, sent=SENT), (FILE, 4, OLD + 5), "", "replace", "replace"),  # an older one here
+        (entry("file", when=NEW, sent=SENT), (FILE, 4, OLD + 5), "digest of four", "replace", "replace"),
+        (entry("file", when=NEW, sent=SENT), (FILE, 4, OLD + 5), "another", "differs", "replace"),  # its time was set
+        (entry("file", when=NEW, sent=SENT), (FILE, 5, OLD), "", "differs", "replace"),
+        (entry("file", when=OLD - 9, sent=SENT), (FILE, 4, NEW), "digest of four", "replace", "replace"),  # older here
         (entry("file", when=NEW, sent=SENT), (FILE, 3, OLD + 5), "", "differs", "replace"),
         (entry("file", when=NEW, sent=SENT), (FILE, 4, OLD + 6), "", "differs", "replace"),
         (entry("file", when=NEW, sent=SENT), (FILE, 3, OLD + 6), "digest or target", "replace", "replace"),
@@ -178,7 +180,8 @@ def test_what_a_killed_launch_left_in_the_project_is_removed_by_the_next(tmp_pat
     assert not (tmp_path / f"{left}-half").exists()
 
 
-SENT_OLD = {name: [(each, OLD, "") for each in (3, 11)] for name in ("a", "b", "c", "a.py", "b.pt")}
+DIGESTS = [(len(each), OLD, hashlib.sha256(each).hexdigest()) for each in (b"old", b"the old one")]
+SENT_OLD = dict.fromkeys(("a", "b", "c", "a.py", "b.pt"), DIGESTS)
 
 
 @pytest.fixture
@@ -245,18 +248,37 @@ def test_what_did_not_arrive_whole_is_left_out(copy: Copy) -> None:
     assert {path.read_text() for path in copy.there.iterdir()} == {"the old one"}
 
 
-def test_what_a_copy_put_there_is_known_by_its_time_or_by_its_content(copy: Copy) -> None:
-    for name in ("a", "b", "c", "large"):
+def test_what_a_copy_put_there_is_known_by_its_content_alone(copy: Copy) -> None:
+    """An archive whose times are fixed gives a file that it changes the size and the time that it had."""
+    large, known = sync.SMALL + 1, b"old".ljust(sync.SMALL + 1, b"\0")
+    for name in ("changed", "dated", "large", "other", "unread"):
         (copy.here / name).write_text("new")
         (copy.there / name).write_text("old")
-    os.truncate(copy.there / "large", sync.SMALL + 1)
-    os.utime(copy.there / "a", ns=(OLD, OLD))
-    digest = hashlib.sha256(b"old").hexdigest()
-    large = [(sync.SMALL + 1, OLD, "")]
-    answer = copy.check(sent={"a": [(3, OLD, "")], "b": [(3, OLD, digest)], "c": [(3, OLD, "")], "large": large})
-    assert [copy.entries[index].name for index in answer["needs"]] == ["a", "b"]
+    (copy.there / "changed").write_text("oLd")
+    for name in ("large", "other", "unread"):
+        os.truncate(copy.there / name, large)
+    for name in ("changed", "other", "unread"):
+        os.utime(copy.there / name, ns=(OLD, OLD))
+    sent = {"changed": DIGESTS, "dated": DIGESTS, "large": [(large, OLD, hashlib.sha256(known).hexdigest())]}
+    answer = copy.check(sent={**sent, "other": [(large, OLD, "another")], "unread": [(large, OLD, "")]})
+    assert [copy.entries[index].name for index in answer["needs"]] == ["dated", "large"]
     differs = {copy.entries[index].name: content for index, content in answer["differs"]}
-    assert differs == {"c": digest, "large": ""}
+    assert differs == {
+        "changed": hashlib.sha256(b"oLd").hexdigest(),
+        "other": hashlib.sha256(known).hexdigest(),
+        "unread": "",
+    }
+
+
+def test_a_file_that_an_archive_changes_meanwhile_stays(copy: Copy) -> None:
+    (copy.here / "a").write_text("new")
+    (copy.there / "a").write_text("old")
+    os.utime(copy.there / "a", ns=(OLD, OLD))
+    copy.send(copy.check(sent=SENT_OLD))
+    (copy.there / "a").write_text("oLd")
+    os.utime(copy.there / "a", ns=(OLD, OLD))
+    assert sync.apply([])["changed"] == ["a"]
+    assert (copy.there / "a").read_text() == "oLd"
 
 
 def test_the_project_itself_and_what_is_in_it(copy: Copy, tmp_path: Path) -> None:

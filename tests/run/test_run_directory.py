@@ -125,6 +125,26 @@ def test_the_test_of_a_suspect_is_a_run_of_its_own(tmp_path: Path) -> None:
     assert run_files.foreign_names(tmp_path) == ["tests/20260131-235959-test-0a1b/mine.pt"]
 
 
+@pytest.mark.parametrize(("backend", "foreign"), [("local", True), ("ssh", True), ("slurm-srun", False)])
+def test_names_that_only_a_job_has(backend: str, foreign: bool, tmp_path: Path) -> None:
+    """A script may save under such a name where ddpkit writes none."""
+    (tmp_path / "run.json").write_text(json.dumps({"backend": backend}))
+    (tmp_path / "rank_0.log").touch()
+    names = ["attempts.json", "connection", "owned.py", "preload/sitecustomize.py", "slurm-12.out", "task.json"]
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    names = [name.partition("/")[0] for name in names]
+    assert run_files.foreign_names(tmp_path) == (sorted(names) if foreign else [])
+
+
+@pytest.mark.parametrize("name", ["dump", "attempt", "run"])
+def test_a_directory_with_the_name_of_a_kind_is_a_scripts(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "rank_0.json").touch()
+    assert run_files.foreign_names(tmp_path) == [name]
+
+
 PLANT = """
 import os, sys
 target, folder = sys.argv[1:]

@@ -23,10 +23,12 @@ def test_the_directory_of_a_start_that_was_killed_goes_later(tmp_path: Path) -> 
         make_directory(str(each), tmux.KIND)
         os.mkfifo(each / "given")
     other.mkdir()
-    for each in (old, other):
+    make_directory(str(used := tmp_path / f"ddpkit-4{'0' * 15}"), tmux.KIND)
+    (used / "mine").touch()
+    for each in (old, other, used):
         os.utime(each, (0, 0))
     tmux._sweep(tmp_path)
-    assert sorted(tmp_path.iterdir()) == [new, other]
+    assert sorted(tmp_path.iterdir()) == [new, other, used]
 
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="no tmux")

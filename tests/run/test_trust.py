@@ -481,6 +481,8 @@ def test_a_record_of_more_ranks_than_a_run_can_have_is_refused_at_once(ddpkit: D
 def test_a_directory_of_the_user_with_a_name_of_ours_is_the_users(ddpkit: DDPKIT, tmp_path: Path, mine: str) -> None:
     assert ddpkit("launch", "-n", "1", "--", "true").returncode == 0
     (folder,) = tmp_path.glob("logs/*")
+    record = json.loads((folder / "run.json").read_text())  # a job of a scheduler has more of them
+    (folder / "run.json").write_text(json.dumps({**record, "backend": "slurm-srun"}))
     for name in ("hook/sitecustomize.py", "marks/0", "marks/job", "hook/__pycache__/sitecustomize.cpython-312.pyc"):
         (folder / name).parent.mkdir(exist_ok=True, parents=True)
         (folder / name).touch()

@@ -12,6 +12,7 @@ import pytest
 from ddpkit.errors import LaunchError, PreflightError
 from ddpkit.launchers.plan import Job
 from ddpkit.node.calls.probe import ONE_INSTANCE
+from ddpkit.node.owned import CAN_RENAME
 from ddpkit.transports import compatibility
 from ddpkit.transports.compatibility import Requirements
 from ddpkit.transports.hosts import HostSpec, Problem, refusal
@@ -114,6 +115,11 @@ def test_nothing_is_wrong_with_nodes_that_are_alike() -> None:
             {"no_tmp": "Read-only file system"},
             "cannot write to its directory /tmp: read-only",
             "ssh n2 findmnt -T /tmp, or use another TMPDIR there",
+        ),
+        (
+            {"no_tmp": f"every user {CAN_RENAME}"},
+            "cannot use its directory /tmp: every user can rename what is in it",
+            "ssh n2 ls -ld /tmp, or use another TMPDIR there",
         ),
         ({"python": "3.9.2"}, "/py is Python 3.9.2, on the other nodes 3.11.7", "[host.n2]"),
         (

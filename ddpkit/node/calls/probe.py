@@ -28,7 +28,7 @@ from ddpkit.node.calls.gpus import (
 from ddpkit.node.child import HELD, merged
 from ddpkit.node.env_names import env_matcher, nccl_conf
 from ddpkit.node.kernel import cpu_quota, read_text
-from ddpkit.node.owned import try_to_write
+from ddpkit.node.owned import check_above, temporary_directory, try_to_write
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ def look(
         facts["gpu_ranks"], facts["gpu_note"] = gpu_ranks(env)
     except ValueError as problem:
         facts["gpus"], facts["no_gpus"] = 0, str(problem)
-    facts["tmp"] = os.path.abspath(os.environ.get("TMPDIR") or "/tmp")
+    facts["tmp"] = temporary_directory(os.environ.get("TMPDIR", ""))
     facts["no_tmp"] = _why_not_written(facts["tmp"])
     facts.update(listen(port))
     facts["spare_port"] = free_port()  # for a program that listens, beside rank 0
@@ -239,8 +239,9 @@ def machine() -> str:
 
 
 def _why_not_written(folder: str) -> str:
-    """Why a small file cannot be written there; empty where it can."""
+    """Why a small file cannot be written there, or would not be safe there; empty where it can."""
     try:
+        check_above(folder)
         try_to_write(folder, TMP_NEEDS)
     except OSError as error:
         return error.strerror or str(error)

@@ -3,9 +3,10 @@
 Sent to a node's supervisor; under SLURM `main` is run from the bundle.
 
 A copy is NAME/ in ROOT, a directory `ddpkit-stage-UID` that ddpkit alone uses. It is unpacked from an archive into a
-draft, which then gets its name; its marker is written last, with a list of its files. Who unpacks or removes it holds
-an exclusive lock. Who uses it holds a shared one: the supervisor of a run, or under SLURM each task. A copy in which
-a script has written is not removed.
+draft, which then gets its name; last, its mark "begun" becomes the mark "complete", with a list of its files. Who
+unpacks or removes it holds an exclusive lock. Who uses it holds a shared one: the supervisor of a run, or under SLURM
+each task. A copy in which a script has written is not removed. One without a mark, as after a cleaner of /tmp, was
+complete once: each file in it may be a script's.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import time
 import zlib
 
 from ddpkit.node.owned import (
+    check_above,
     create_file,
     create_in,
     is_owned,
@@ -32,8 +34,8 @@ from ddpkit.node.owned import (
     open_folder,
     remove_directory,
     remove_files,
+    rename_if_same,
     replace_file,
-    who_can_replace,
 )
 from ddpkit.node.process_tree import end_receivers
 
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 ROOT = "stage"  # the kind of the directory of the copies
 COPY = "stage-copy"  # the kind of a copy's directory
 COMPLETE = ".ddpkit-complete"  # in a copy; it is written last: sizes and times of its files
+BEGUN = ".ddpkit-begun"  # in a draft, and in a copy until it is complete
 LIST_LIMIT = 1 << 27  # bytes of it
 NAMED = 5  # files in an answer
 _COMPILED = re.compile(r"(.*/)?__pycache__/[^/]*\.(pyc(\.\d+)?|nb[ic])")  # by Python, and by numba
@@ -53,7 +56,8 @@ _held: list[int] = []
 NAME = r"(?:project|env)-[0-9a-f]{32}"
 _DRAFT = re.compile(r"(%s)\.new-[0-9a-f]{16}" % NAME)
 _ARCHIVE = re.compile(r"(%s)\.tar-[0-9a-f]{16}" % NAME)
-_OURS = re.compile(r"%s(\.lock|\.(new|tar)-[0-9a-f]{16})?" % NAME)
+_ASIDE = re.compile(r"(%s)\.old-[0-9a-f]{16}" % NAME)
+_OURS = re.compile(r"%s(\.lock|\.(new|tar|old)-[0-9a-f]{16})?" % NAME)
 KEPT = 3  # complete copies of a kind
 PATIENCE = 600.0  # seconds: for another launch's copy
 CONDA_LIMIT = 300.0  # seconds for conda-unpack
@@ -188,9 +192,9 @@ def _make_root(root: str) -> None:
     if not re.fullmatch(r"ddpkit-stage-\d+", os.path.basename(root)):
         raise OSError(errno.EINVAL, "not a directory for copies", root)
     above = os.path.dirname(root)
-    _check_above(above)  # nothing is made where it is refused
+    check_above(above)  # nothing is made where it is refused
     os.makedirs(above, 0o700, exist_ok=True)
-    _check_above(above)  # the umask decides on the directories between
+    check_above(above)  # the umask decides on the directories between
     try:
         make_directory(root, ROOT)
         return
@@ -209,12 +213,6 @@ def _make_root(root: str) -> None:
         if other:
             raise OSError(errno.EPERM, "ddpkit did not make it, and it holds %s" % other[0], root)
         create_file(os.path.join(root, ".ddpkit"), ROOT.encode() + b"\n")
-
-
-def _check_above(above: str) -> None:
-    others = sorted(who_can_replace(os.path.join(above, "copies")))
-    if others:
-        raise OSError(errno.EPERM, "%s can rename what is in it, or above it" % ", ".join(others), above)
 
 
 def _take(root: str, name: str) -> str:
@@ -241,13 +239,33 @@ def release(name: str) -> None:
         os.close(fd)
 
 
-def _clear(place: str, fd: int) -> None:
-    """Remove what was begun under this name, and never completed. Raises OSError."""
+def _clear(place: str, fd: int, kept: dict[str, Any]) -> None:
+    """Remove what was begun under this name, and never completed. What may hold a script's files gets another name.
+
+    Raises OSError.
+    """
     if not os.path.lexists(place):
         return
     if fd == NO_LOCK:
         raise OSError(errno.EEXIST, "incomplete, and this file system has no locks", place)
-    remove_directory(place, COPY)
+    if is_owned(place, COPY) and _files_of_scripts(place):
+        aside = "%s.old-%s" % (place, os.urandom(8).hex())
+        move_directory(place, aside, COPY)
+        _remove_copy(aside, kept)
+    else:
+        remove_directory(place, COPY)
+
+
+def _remove_copy(place: str, kept: dict[str, Any]) -> bool:
+    """Remove a copy, or note in `kept` what a script wrote in it. Tell whether it is gone. Raises OSError."""
+    written = _files_of_scripts(place) if is_owned(place, COPY) else {}
+    if written:
+        kept["files"] += len(written)
+        kept["bytes"] += sum(written.values())
+        kept["paths"] = [*kept["paths"], *(os.path.join(place, each) for each in sorted(written))][:NAMED]
+    elif os.path.lexists(place):
+        remove_directory(place, COPY)
+    return not written
 
 
 def _sweep(root: str, name: str, sent: str, kept: dict[str, Any]) -> None:
@@ -270,7 +288,6 @@ def _sweep(root: str, name: str, sent: str, kept: dict[str, Any]) -> None:
 
 def _remove(root: str, name: str, entries: list[str], kept: dict[str, Any]) -> None:
     """Remove a copy and its parts, unless somebody uses it, a script wrote in it, or the file system has no locks."""
-    place = os.path.join(root, name)
     try:
         fd = lock(root, name, exclusive=True)
     except OSError:
@@ -278,16 +295,11 @@ def _remove(root: str, name: str, entries: list[str], kept: dict[str, Any]) -> N
     if fd == NO_LOCK:
         return
     try:
-        written = _files_of_scripts(place) if is_complete(place) else {}
-        if written:
-            kept["files"] += len(written)
-            kept["bytes"] += sum(written.values())
-            kept["paths"] = [*kept["paths"], *(os.path.join(place, each) for each in sorted(written))][:NAMED]
-            return
-        if os.path.lexists(place):
-            remove_directory(place, COPY)
-        _remove_parts(root, name, entries)
-        remove_files(root, ROOT, lambda each: each == name + ".lock")
+        aside = [each for each in entries if (found := _ASIDE.fullmatch(each)) and found[1] == name]
+        gone = [_remove_copy(os.path.join(root, each), kept) for each in (name, *aside)]
+        if all(gone):
+            _remove_parts(root, name, entries)
+            remove_files(root, ROOT, lambda each: each == name + ".lock")
     except OSError:
         pass  # not ddpkit's, or a disk with a problem: the copy of this launch does not depend on it
     finally:
@@ -300,7 +312,7 @@ def _listed(place: str) -> dict[str, list[int]]:
     for folder, folders, files in os.walk(place, onerror=_raise):
         for path in (os.path.join(folder, each) for each in [*folders, *files]):
             name, status = path[len(place) + 1 :], os.lstat(path)
-            if not (stat.S_ISDIR(status.st_mode) or name in (COMPLETE, ".ddpkit") or _COMPILED.fullmatch(name)):
+            if not (stat.S_ISDIR(status.st_mode) or name in (COMPLETE, BEGUN, ".ddpkit") or _COMPILED.fullmatch(name)):
                 listed[name] = [status.st_size, status.st_mtime_ns]
     return listed
 
@@ -310,12 +322,19 @@ def _raise(error: OSError) -> None:
 
 
 def _files_of_scripts(place: str) -> dict[str, int]:
-    """Return the files in a complete copy that were not unpacked, or changed since, with sizes. Raises OSError."""
-    with open(os.path.join(place, COMPLETE)) as file:
-        try:
+    """Return the files in a copy that were not unpacked, or changed since, with sizes. Raises OSError.
+
+    None are in one that was never complete: nobody has used it. Where the list is damaged, or gone, every file counts.
+    """
+    unpacked = {}
+    try:
+        with open(os.path.join(place, COMPLETE)) as file:
             unpacked = dict(json.loads(file.read(LIST_LIMIT)))
-        except (ValueError, TypeError):
-            unpacked = {}  # the list is damaged: every file counts
+    except FileNotFoundError:
+        if os.path.lexists(os.path.join(place, BEGUN)):
+            return {}
+    except (ValueError, TypeError):
+        pass
     return {name: each[0] for name, each in _listed(place).items() if unpacked.get(name) != each}
 
 
@@ -339,7 +358,7 @@ def _make_room(content: dict[str, Any], sent: str, kept: dict[str, Any]) -> str:
     Raises OSError.
     """
     root, name = content["root"], content["name"]
-    _clear(os.path.join(root, name), _locks[name])
+    _clear(os.path.join(root, name), _locks[name], kept)
     _sweep(root, name, sent, kept)
     size, files = content["needs"]
     space = os.statvfs(root)
@@ -366,13 +385,16 @@ def unpack(content: dict[str, Any], archive: str) -> dict[str, str]:
     problem = ""
     try:
         make_directory(draft, COPY)
+        create_file(os.path.join(draft, BEGUN), b"")
         with open(os.open(archive, os.O_RDONLY | os.O_CLOEXEC), "rb") as file:
             extract(file, draft, content["limits"], content["links"])
         _write_through(draft)
         move_directory(draft, place, COPY)
         problem = _conda_unpack(place) if content["conda"] else ""
         if not problem:
-            create_file(os.path.join(place, COMPLETE), json.dumps(_listed(place)).encode())
+            begun = os.path.join(place, BEGUN)
+            replace_file(begun, json.dumps(_listed(place)).encode())
+            rename_if_same(begun, os.path.join(place, COMPLETE), os.lstat(begun))
             share(_locks.get(name, NO_LOCK))
     except HostileArchiveError as error:
         problem = "the archive is refused: %s" % error
@@ -486,7 +508,7 @@ def _parts(name: str) -> list[str]:
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith("/") or ".." in parts or "\0" in name:
         raise HostileArchiveError("the path %r leads out of it" % name)
-    if parts and parts[0] in (".ddpkit", COMPLETE):
+    if parts and parts[0] in (".ddpkit", BEGUN, COMPLETE):
         raise HostileArchiveError("%s is a name that ddpkit gives" % parts[0])
     return parts
 

@@ -5,7 +5,8 @@ Sent to a node's supervisor. The launcher uses `refuse_directory`.
 `check` compares, and changes nothing. `receive` makes a draft beside the files, into which rsync writes. `apply` moves
 each file from the draft over exactly what `check` saw there. An entry is [name, kind, mode, size, time, target,
 versions]: the kind is one of `KINDS`, the time is in nanoseconds, and a link alone has a target. `versions` is what
-earlier copies put there, each [size, time, content]: that alone is replaced without a question.
+earlier copies put there, each [size, time, content]: that alone is replaced without a question, known by its content.
+An archive can give a changed file the size and the time that the copy had.
 """
 
 from __future__ import annotations
@@ -43,8 +44,9 @@ if TYPE_CHECKING:
 
 KIND = "sync"  # of the draft's directory
 DRAFT = re.compile(r"\.ddpkit-sync-[0-9a-f]{16}")
+_IN_DRAFT = re.compile(r"files|link-[0-9a-f]{16}")
 KINDS = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "link"}
-SMALL = 1 << 24  # bytes: a larger file with another time counts as different without a look at its content
+SMALL = 1 << 24  # bytes: a larger file with another time is read only where an earlier copy had its size
 UNITS = (100, 1000, 10**6, 10**9)  # nanoseconds: of times in SMB, and in other file systems
 BLOCK = 4096  # bytes that a small file takes on a disk
 NAMED = 200  # conflicts of a kind in an answer
@@ -142,8 +144,8 @@ def _compare(entries: list[list[Any]], path: str, overwrite: bool, answer: dict[
             seen = None
         content = os.readlink(place) if seen and stat.S_ISLNK(seen.st_mode) else ""
         verdict = judge(entry, seen, content, overwrite)
-        if verdict == "differs" and kind == "file" and seen and seen.st_size in _sizes(entry):
-            content = _digest(place)
+        if verdict == "differs" and kind == "file" and seen and _is_read(seen.st_size, entry):
+            content = digest(place)
             verdict = judge(entry, seen, content, overwrite)
         if verdict == "replace" and kind == "file" and seen and stat.S_ISREG(seen.st_mode) and _is_written(place):
             verdict = "written"
@@ -162,9 +164,9 @@ def _compare(entries: list[list[Any]], path: str, overwrite: bool, answer: dict[
             replaced = name + "/" if verdict == "replace" else replaced
 
 
-def _sizes(entry: list[Any]) -> set[int]:
-    """Sizes at which the content of a file says what it is."""
-    return {entry[3], *(size for size, _, content in entry[6] if content)}
+def _is_read(there: int, entry: list[Any]) -> bool:
+    """Tell whether the content of a file of this size can say what it is."""
+    return entry[3] == there <= SMALL or any(size == there and content for size, _, content in entry[6])
 
 
 def judge(entry: list[Any], seen: os.stat_result | None, content: str, overwrite: bool) -> str:
@@ -186,17 +188,9 @@ def judge(entry: list[Any], seen: os.stat_result | None, content: str, overwrite
     elif content == target if kind == "link" else same_file:
         verdict = "mode" if kind == "file" and bool(mode & 0o100) != bool(seen.st_mode & 0o100) else "same"
     else:
-        ours = overwrite or any(_is_version(each, kind, seen, content) for each in versions)
+        ours = overwrite or (bool(content) and any(content == known for _, _, known in versions))
         verdict = "replace" if ours else "differs"
     return "foreign" if verdict != "same" and os.geteuid() not in (0, seen.st_uid) else verdict
-
-
-def _is_version(version: list[Any], kind: str, seen: os.stat_result, content: str) -> bool:
-    """Tell whether this is what a copy put there: a file has its size and time, or its content."""
-    size, when, known = version
-    if content and content == known:
-        return True
-    return kind == "file" and size == seen.st_size and is_time(seen.st_mtime_ns, when)
 
 
 def is_time(status: int, when: int) -> bool:
@@ -204,14 +198,16 @@ def is_time(status: int, when: int) -> bool:
     return status == when or any(status % unit == 0 and status // unit == when // unit for unit in UNITS)
 
 
-def _digest(path: str) -> str:
-    """SHA-256 of a file; empty: it is large, or cannot be read."""
+def digest(path: str) -> str:
+    """SHA-256 of a file; empty: it cannot be read, or is none by now."""
+    whole = hashlib.sha256()
     try:
-        with open(path, "rb") as file:
-            data = file.read(SMALL + 1)
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            for piece in iter(lambda: file.read(1 << 20), b""):
+                whole.update(piece)
     except OSError:
         return ""
-    return hashlib.sha256(data).hexdigest() if len(data) <= SMALL else ""
+    return whole.hexdigest()
 
 
 def _is_written(path: str) -> bool:
@@ -254,7 +250,7 @@ def receive() -> dict[str, Any]:
     try:
         os.makedirs(path, exist_ok=True)
         for name in filter(DRAFT.fullmatch, os.listdir(path)):  # of launches that were killed
-            remove_dead(os.path.join(path, name), KIND)
+            remove_dead(os.path.join(path, name), KIND, _IN_DRAFT)
         draft = os.path.join(path, ".ddpkit-sync-" + os.urandom(8).hex())
         _state.update(draft=draft, lock=hold_new(draft, KIND))
     except OSError as error:

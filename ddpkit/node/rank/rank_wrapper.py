@@ -44,7 +44,7 @@ def main(*argv: str) -> None:
     if hook and loads_hook(argv):  # see `rank_hook.py`
         os.environ["DDPKIT_HOOK"] = hook
         os.environ["PYTHONPATH"] = prepend(hook, os.environ)
-    if os.environ.get("PET_LOG_DIR") == folder:
+    if os.environ.get("PET_LOG_DIR") == folder + "/torchrun":
         del os.environ["PET_LOG_DIR"]  # the supervisor's word to torchrun
     if once:
         os.environ.update(SLURM_PROCID=rank, SLURM_LOCALID=local_rank)

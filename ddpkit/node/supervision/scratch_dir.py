@@ -10,12 +10,26 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import re
 import zlib
 
 from ddpkit.node.kernel import read_text
-from ddpkit.node.owned import NotOwnedError, make_directory, open_folder, remove_directory, remove_empty
+from ddpkit.node.owned import (
+    NotOwnedError,
+    check_above,
+    make_directory,
+    open_folder,
+    remove_directory,
+    remove_empty,
+    temporary_directory,
+)
 
 KIND = "private"  # of the folder, in its marker
+TORCHRUN = "torchrun"  # a directory in it, for torchrun's logs
+# What supervisors, ranks and torchrun make in it. With anything else it stays when its supervisor was killed.
+NAMES = re.compile(
+    r"ddpkit\.zip|function|value\.\d+|wrapper\.py|holder\.py|preload\.json|marks|events|(out|err)\.\d+|" + TORCHRUN
+)
 
 
 def _marks() -> tuple[str, ...]:
@@ -25,13 +39,18 @@ def _marks() -> tuple[str, ...]:
     return tuple("%08x" % zlib.crc32(each.encode("utf-8", "surrogateescape")) for each in (machine, boot))
 
 
-_TMP = os.path.abspath(os.environ.get("TMPDIR") or "/tmp")
-# PYTHONPATH may hold it, and has colons between its entries.
-_TMP = "/tmp" if ":" in _TMP else _TMP
+_TMP = temporary_directory(os.environ.get("TMPDIR", ""))
 _PREFIX = "ddpkit-"
 TRIES = 20  # to make a directory that nobody takes away before it is locked
 _HOST, _BOOT = _marks()
 FOLDER = "%s/%s%s%s%s" % (_TMP, _PREFIX, _HOST, _BOOT, os.urandom(8).hex())
+
+
+def hold_private() -> str:
+    """Make the private folder of this process, and hold it until its end. Returns its path. Raises OSError."""
+    check_above(_TMP)
+    hold_new(FOLDER, KIND)
+    return FOLDER
 
 
 def hold_new(path: str, kind: str) -> int:
@@ -54,8 +73,11 @@ def hold_new(path: str, kind: str) -> int:
     raise FileNotFoundError(errno.ENOENT, "taken away by another process, again and again", path)
 
 
-def remove_dead(path: str, kind: str) -> None:
-    """Remove a directory that `hold_new` made, unless its process lives, or the file system has no locks."""
+def remove_dead(path: str, kind: str, known: re.Pattern[str]) -> None:
+    """Remove a directory that `hold_new` made, unless its process lives, or the file system has no locks.
+
+    known: all names that ddpkit makes in it. With another one it stays.
+    """
     try:
         fd = open_folder(path)
     except OSError:
@@ -63,7 +85,7 @@ def remove_dead(path: str, kind: str) -> None:
     try:
         if os.fstat(fd).st_uid == os.geteuid():
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            remove(path, kind)
+            remove(path, kind, known)
     except OSError:
         pass  # its process lives
     finally:
@@ -82,13 +104,13 @@ def sweep() -> None:
         # be seen here. The form: see FOLDER.
         host, boot = name[7:15], name[15:23]
         if name.startswith(_PREFIX) and len(name) == size and (host == _HOST or boot == _BOOT):
-            remove_dead("%s/%s" % (_TMP, name), KIND)
+            remove_dead("%s/%s" % (_TMP, name), KIND, NAMES)
 
 
-def remove(folder: str, kind: str = KIND) -> None:
+def remove(folder: str, kind: str = KIND, known: re.Pattern[str] | None = None) -> None:
     """Remove a folder of a supervisor. Another process that removes parts of it meanwhile is no error."""
     try:
-        remove_directory(folder, kind)
+        remove_directory(folder, kind, known=known)
     except NotOwnedError:
         remove_empty(folder)  # who made it was killed before it had its marker
     except OSError:

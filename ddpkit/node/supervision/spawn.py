@@ -24,7 +24,7 @@ from ddpkit.node.supervision.rank_input import RankInput
 from ddpkit.node.supervision.rank_output import RankOutput
 from ddpkit.node.supervision.rank_pipes import RankPipes, make_pipe
 from ddpkit.node.supervision.rank_table import RankTable
-from ddpkit.node.supervision.scratch_dir import FOLDER, KIND, hold_new
+from ddpkit.node.supervision.scratch_dir import TORCHRUN, hold_private
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,8 +48,7 @@ class PrivateFolder:
 
     def make(self) -> None:
         if not self.path:
-            hold_new(FOLDER, KIND)
-            self.path = FOLDER
+            self.path = hold_private()
 
     def provide_bundle(self) -> str:
         """Return the path of the bundle: the one that this program runs from, or a copy beside the ranks' pipes.
@@ -129,7 +128,7 @@ class Spawner:
                     program = program_of(self._private.provide_bundle(), "rank.rank_wrapper")
                     env["DDPKIT_TAP"] = self._private.write("wrapper.py", program)
                     # torchrun makes a folder for logs that it does not write here, and leaves it behind.
-                    env.setdefault("PET_LOG_DIR", self.folder)
+                    env.setdefault("PET_LOG_DIR", f"{self.folder}/{TORCHRUN}")
                 self._start_launcher(proc["argv"], env, proc["name"], on_launcher_exit)
             else:
                 if "holder" in self._programs:

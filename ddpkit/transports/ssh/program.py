@@ -208,11 +208,10 @@ class PrivateFolder:
 
     def __init__(self, name: str) -> None:
         try:
-            folder = tempfile.gettempdir()
+            folder = owned.temporary_directory(tempfile.gettempdir())
         except OSError as error:
             raise no_folder(error) from None
-        # It comes first in PATH, where a colon separates entries. A socket's path is short.
-        folder = "/tmp" if ":" in folder or len(folder) > LONGEST_FOLDER - 35 else folder
+        folder = "/tmp" if len(folder) > LONGEST_FOLDER - 35 else folder  # a socket's path is short
         self.path = f"{folder}/ddpkit-{name}-{secrets.token_hex(8)}"
         self._link = LocalLink(self.path)
 
@@ -220,6 +219,7 @@ class PrivateFolder:
         """Start the supervisor, then make the directory: at every moment somebody removes it. Raises UsageError."""
         self._link.open(post)
         try:
+            owned.check_above(str(Path(self.path).parent))
             owned.make_directory(self.path, KIND)
         except OSError as error:
             raise no_folder(error) from None
