@@ -126,7 +126,7 @@ def exports(env: Mapping[str, Value]) -> list[str]:
     """One `unset` line, then an `export` line for each variable."""
     unset = [name for name, value in env.items() if value is None]
     lines = [f"export {assign(name, value)}" for name, value in env.items() if value is not None]
-    return [f"unset {' '.join(unset)}", *lines] if unset else lines
+    return [f"unset {join(unset)}", *lines] if unset else lines
 
 
 def count(number: int, noun: str) -> str:

@@ -27,7 +27,7 @@ from ddpkit.diagnosis.outcome import Failure as Failure
 from ddpkit.errors import UsageError
 from ddpkit.files import create, make_directories, make_directory, release_directory, remove_files, write_atomically
 from ddpkit.launchers import typed_json
-from ddpkit.launchers.host_names import Via
+from ddpkit.launchers.host_names import JOB_ID, Via
 from ddpkit.launchers.typed_json import Between, Count, FilePath, Form, HostWord, Seconds
 from ddpkit.run import run_files, state
 from ddpkit.run.log_files import INDEX
@@ -54,7 +54,7 @@ MOST_BYTES = 1 << 24  # of one file
 MOST_PATH = 4096  # bytes of the path of a socket
 
 RunId = Annotated[str, Form(r"\d{8}-\d{6}-[A-Za-z0-9_.-]{1,96}", "the id of a run")]
-JobId = Annotated[str, Form(r"[A-Za-z0-9][A-Za-z0-9_.\[\]-]{0,127}", "the id of a job")]
+JobId = Annotated[str, Form(JOB_ID, "the id of a job")]
 ReplicaName = Annotated[str, Form(r"[a-z][a-z0-9_-]{0,31}\.\d{1,5}", "the name of a replica")]
 BackendName = Annotated[str, Form(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", "the name of a backend")]
 Clock = Annotated[str, Form(r"[\x20-\x7e]{0,64}", "a time as a kernel or a scheduler prints it")]
@@ -68,6 +68,7 @@ class RecordError(UsageError):
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(f"{path} is not a record of ddpkit: {why}", f"ls -l {shlex.quote(str(path))}")
+        self.why = why
 
 
 @dataclass(frozen=True, kw_only=True)
