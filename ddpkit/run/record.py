@@ -33,7 +33,7 @@ from ddpkit.run import run_files, state
 from ddpkit.run.log_files import INDEX
 from ddpkit.run.run_files import read_own, read_private
 from ddpkit.run.state import EndState, Origin, RunState
-from ddpkit.text import format_duration
+from ddpkit.text import format_duration, one_line
 
 if TYPE_CHECKING:
     from ddpkit.launchers.job_output import JobOutput
@@ -397,14 +397,19 @@ def _control(run: Run) -> str:
 
 
 def job_log(run: Run) -> str:
-    """Return the path of the output of a run's job on that machine. Raises UsageError."""
+    """Return the path of the output of a run's job on that machine. Raises UsageError as `check_output`."""
     assert run.job is not None
     path = run.job.log.replace("{job}", run.job_id or "")
-    if run.origin is Origin.OTHERS and not _is_inside(path, run.folder):
-        raise UsageError(
-            f"the record of run {run.run_id} names an output outside of its directory, and is another user's"
-        )
+    check_output(run, path)
     return path
+
+
+def check_output(run: Run, path: str) -> None:
+    """Raise UsageError for a file that is not shown: a record outside of the index may name any file of this user's."""
+    if run.origin is not Origin.INDEX and not _is_inside(path, run.folder):
+        whose = "is another user's" if run.origin is Origin.OTHERS else "is not in this user's index"
+        what = f"the record of run {run.run_id} names an output outside of its directory, and {whose}"
+        raise UsageError(f"{what}: {one_line(path)}")
 
 
 def reader_of(run: Run) -> JobOutput:

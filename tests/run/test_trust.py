@@ -929,3 +929,22 @@ def test_a_job_loads_no_program_by_a_link_that_others_can_lead_elsewhere(
     done = ddpkit("launch", "-b", "slurm-srun", "-N", "1", "-n", "2", *where, "--dry-run", "--", "job.py")
     assert done.returncode == (121 if refused else 0), done.stderr
     assert refused in done.stderr
+
+
+@pytest.mark.parametrize("log", ["{top}/secret", "{folder}/job.log", "{folder}/array_{{job}}"])
+def test_no_output_outside_of_its_directory_is_shown_for_a_record_of_no_index(
+    ddpkit: DDPKIT, tmp_path: Path, log: str
+) -> None:
+    """As of an archive that was unpacked: all its files are this user's, and what they say is another's."""
+    (tmp_path / "secret").write_text("PRIVATE\n")
+    folder, page = tmp_path / "logs" / ID, tmp_path / "page.html"
+    job = {"log": log.format(top=tmp_path, folder=folder), "many": "array" in log}
+    planted(folder, state="failed", exit_code=1, job_id="7", job=job)
+    for name in ("job.log", "array_7_1"):
+        (folder / name).symlink_to(tmp_path / "secret")
+    done = ddpkit("logs", str(folder))
+    assert "PRIVATE" not in done.stdout
+    assert "names an output outside of its directory, and is not in this user's index" in done.stderr
+    for words in (("explain",), ("report", "-o", str(page)), ("status",)):
+        done = ddpkit(*words, str(folder))
+        assert "PRIVATE" not in done.stdout + done.stderr + (page.read_text() if page.exists() else "")
