@@ -10,6 +10,7 @@ from typing import Any
 
 from ddpkit.diagnosis import verdict
 from ddpkit.diagnosis.outcome import Failure
+from ddpkit.errors import hide_in_text
 from ddpkit.launchers.node_facts import RecordedFacts
 from ddpkit.run import logs, metrics, slow_rank, timeline
 from ddpkit.run.documents import Ledger, ledger
@@ -214,7 +215,7 @@ def report(now: RunStatus, files: Files, made: float) -> Report:
         metrics=str(files.metrics or ""),
         charts=tuple(charts(files.records)),
         preflight=_preflight(now, files),
-        plan=str((files.launch or {}).get("plan", "")),
+        plan=hide_in_text(str((files.launch or {}).get("plan", ""))),  # an older launch masked less
         attempts=run.attempts,
         ledger=ledger(run, made, first_step(files.timeline), files.saved),
         failure=run.failure,
