@@ -70,7 +70,7 @@ _SECRET_PAIR = re.compile(
     r"\b(password|passwd|pwd|secret|token|api_?key|accountkey|authorization|bearer)\s*[=:]\s*\S|\bbearer\s+[\w.+/=~-]{8,}",
     re.IGNORECASE,
 )
-# Names of arguments that say for sure that the value is a secret. `--special-token`, `--secret-size` and `--key` do not.
+# Names of arguments whose value is a secret for sure. Not so: `--special-token`, `--secret-size`, `--key`.
 _SURE_NAME = re.compile(
     r"(PASSWORD|PASSWD|PASSPHRASE|PASSCODE|SECRET|CREDS|CREDENTIALS?|WEBHOOK(_URL)?|DSN|COOKIE|JWT|BEARER|AUTHORIZATION|"
     r"(API|ACCESS|PRIVATE|AUTH|ACCOUNT|SIGNING|ENCRYPTION|LICENSE|SECRET)_?KEY|(^|_)(PW|PWD|PAT)|"
@@ -112,9 +112,14 @@ def hide_in_script(text: str, command: Sequence[str]) -> str:
         if len(value) >= _LONG:
             pairs += [(quote(value), "***"), (value, "***"), (value.replace("\\", r"\\").replace('"', r"\""), "***")]
         for shown, instead in pairs:
-            for _ in range(3):  # a script in a script
-                text, shown = text.replace(shown, instead), shown.replace("'", "'\"'\"'")
+            for depth in range(3):  # a script in a script
+                text = text.replace(_nested(shown, depth), instead)
     return hide_in_text(_ASSIGNED.sub(_assigned, text))
+
+
+def _nested(text: str, depth: int) -> str:
+    """Return shell text as it stands inside so many pairs of single quotes."""
+    return _nested(text.replace("'", "'\"'\"'"), depth - 1) if depth else text
 
 
 def _assigned(match: re.Match[str]) -> str:

@@ -245,12 +245,18 @@ def read_record(folder: Path) -> Run:
     run = read(Run, content, folder / FILE)
     origin = Origin.DIRECTORY if private and folder.name == run.run_id else Origin.OTHERS
     run = replace(run, folder=str(folder.absolute()), origin=origin)
-    if origin is Origin.OTHERS and run.failure and run.failure.diagnosis:
-        # A hint is a command of ddpkit's, and what others wrote is none.
-        run = replace(run, failure=replace(run.failure, diagnosis=replace(run.failure.diagnosis, fix="")))
+    if origin is Origin.OTHERS:
+        run = without_hint(run)
     if run.job is not None and (of_job := load_attempts(folder)) is not None:
         run = replace(run, attempts=of_job.attempts, spares=of_job.spares)
     return run
+
+
+def without_hint(run: Run) -> Run:
+    """Return a record without the hint of its failure: it is a command of ddpkit's, and what others wrote is none."""
+    if run.failure is None or run.failure.diagnosis is None:
+        return run
+    return replace(run, failure=replace(run.failure, diagnosis=replace(run.failure.diagnosis, fix="")))
 
 
 def load_attempts(folder: Path) -> AttemptsFile | None:

@@ -948,3 +948,30 @@ def test_no_output_outside_of_its_directory_is_shown_for_a_record_of_no_index(
     for words in (("explain",), ("report", "-o", str(page)), ("status",)):
         done = ddpkit(*words, str(folder))
         assert "PRIVATE" not in done.stdout + done.stderr + (page.read_text() if page.exists() else "")
+
+
+def test_no_hint_of_a_record_of_no_index_names_its_host_or_its_program(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    """As of an archive that was unpacked. What is pasted would connect to a stranger's host, or run his program."""
+    folder = tmp_path / "logs" / ID
+    failure = {
+        "host": "evil1", "rank": 0, "what": "rank", "code": 1, "signal": None,
+        "diagnosis": {"id": "x", "cause": "c", "fix": "sh /evil/fix"},
+    }  # fmt: skip
+    job = {"log": str(folder / "job.log"), "many": False, "controller": "evil2", "cluster": "evil3"}
+    cases: list[dict[str, Any]] = [
+        {"launcher_host": "evil4", "launcher_python": "/evil/python3", "state": "running"},
+        {"launcher_host": "localhost", "launcher_python": "/evil/python3", "state": "running"},
+        {"launcher_host": "evil4", "launcher_python": "/evil/python3", "job_id": "7", "job": job},
+        {"job_id": "7", "job": job},
+        {"state": "failed", "exit_code": 1, "failure": failure},
+    ]
+    for case in cases:
+        planted(folder, **case)
+        for words in (("status",), ("status", "--json"), ("explain",), ("report",), ("dump",), ("top",), ("stop",)):
+            done = ddpkit(*words, str(folder))
+            assert "Traceback" not in done.stderr
+            hints = re.findall(r"(?m)^ *(?:hint|to follow it|fix):? .*", done.stdout + done.stderr)
+            hints += re.findall(r'"(?:hint|fix)": ".*"', done.stdout)
+            assert not [line for line in hints if "evil" in line], (case, words, hints)
+    (page,) = tmp_path.glob("**/report.html")
+    assert "sh /evil/fix" not in page.read_text()

@@ -51,8 +51,8 @@ def read(run: Run, *, metrics_file: Path | None = None) -> Files:
     """Look into the folder, and for the metrics of a run that lives, or that kept none, into its working folder."""
     folder = Path(run.folder)
     kept = metrics.in_folder(folder)
-    # A record that others can change may name any directory of this user's.
-    theirs = run.origin is Origin.OTHERS
+    # A record outside of the index may name any directory of this user's.
+    theirs = run.origin is not Origin.INDEX
     original = None if theirs else metrics.find(run.workdir, run.command, run.started, run.ended)
     path = metrics_file or kept or original
     beside = original.parent if original else folder if theirs else Path(run.workdir).expanduser()
@@ -333,7 +333,7 @@ def _preflight(now: RunStatus, files: Files) -> Preflight:
     """Say what was checked before the start, by the launch and by `ddpkit test`, with what was found."""
     launch, test = files.launch, files.test
     notes = [Finding(status="note", where="", what=str(note), fix="") for note in (launch or {}).get("notes", ())]
-    theirs = now.run.origin is Origin.OTHERS  # a hint is a command of ddpkit's, and what others wrote is none
+    theirs = now.run.origin is not Origin.INDEX  # a hint is a command of ddpkit's, and what others wrote is none
     checks = [_finding(check) for check in (test or {}).get("checks", ()) if isinstance(check, dict)]
     checks = [replace(each, fix="") if theirs else each for each in checks]
     bad = [each for each in checks if each.status in ("fail", "warn")]
