@@ -139,6 +139,8 @@ def _parse_line(words: list[str], where: str, corrected: str, groups: Mapping[st
 
 def _expand_word(word: str, groups: Mapping[str, Sequence[str]], seen: tuple[str, ...]) -> list[HostSpec]:
     """Expand one word, in any form of this module's docstring. `seen`: the groups around it. Raises UsageError."""
+    if not word.isprintable():
+        raise UsageError(f"{word.rpartition('@')[2]!r} is not the name of a host", _FORMS)
     if word.startswith("@"):
         name = word[1:]
         if name not in groups:

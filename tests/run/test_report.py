@@ -463,6 +463,15 @@ def test_curves(tmp_path: Path) -> None:
         assert "nan" not in svg.chart(chart)
 
 
+def test_names_without_number_take_no_time_and_no_page() -> None:
+    """As in a metrics file of a stranger. Each name of each record was looked for in all the others."""
+    records = [{"step": n, **{f"loss_{n}_{k}": 1.0 for k in range(50)}} for n in range(3000)]
+    began = time.process_time()
+    (chart,) = summary.charts(records)
+    assert len(chart.curves) == summary.CURVES
+    assert time.process_time() - began < 10  # it took minutes
+
+
 def test_a_step_is_a_whole_number() -> None:
     def across(last: int) -> list[str]:
         (chart,) = summary.charts([{"step": n, "loss": n} for n in range(1, last + 1)])

@@ -84,6 +84,7 @@ def _tail(run: Run) -> tuple[str, ...]:
 
 
 POINTS = 1000  # of one curve; of more, every so many are shown
+CURVES = 40  # in one chart
 OTHERS = 6  # charts beside loss and accuracy
 _NO_CURVES = ("step", "epoch", "seconds")
 
@@ -305,22 +306,30 @@ def _place(host: str, ranks: Sequence[int], facts: RecordedFacts, versions: Vers
 
 def charts(records: Sequence[Mapping[str, Any]]) -> list[Chart]:
     """Loss and accuracy first, each of the other numbers in a chart of its own."""
-    names = list(dict.fromkeys(name for record in records for name in record if name not in _NO_CURVES))
-    curves = {name: curve for name in names if (curve := _curve(name, records)) is not None}
-    loss = [name for name in curves if "loss" in name.lower()]
-    accuracy = [name for name in curves if "acc" in name.lower() and name not in loss]
-    groups = [("loss", loss), ("accuracy", accuracy)]
-    groups += [(name, [name]) for name in curves if name not in (*loss, *accuracy)][:OTHERS]
-    return [Chart(title=title, curves=tuple(curves[name] for name in group)) for title, group in groups if group]
+    points: dict[str, list[tuple[float, float]]] = {}
+    for record in records:  # each name of each record once: a stranger's may have many of both
+        step = float(record["step"])
+        for name, value in record.items():
+            if name not in _NO_CURVES and (number := _number(value)) is not None:
+                points.setdefault(name, []).append((step, number))
+    loss = [name for name in points if "loss" in name.lower()]
+    accuracy = [name for name in points if "acc" in name.lower() and "loss" not in name.lower()]
+    named = {*loss, *accuracy}
+    groups = [("loss", loss[:CURVES]), ("accuracy", accuracy[:CURVES])]
+    groups += [(name, [name]) for name in points if name not in named][:OTHERS]
+    return [
+        Chart(title=title, curves=tuple(_curve(name, points[name]) for name in group))
+        for title, group in groups
+        if group
+    ]
 
 
-def _curve(name: str, records: Sequence[Mapping[str, Any]]) -> Curve | None:
-    points = [(float(record["step"]), value) for record in records if (value := _number(record.get(name))) is not None]
+def _curve(name: str, points: Sequence[tuple[float, float]]) -> Curve:
     every = -(-len(points) // POINTS)
-    shown = points[::every] if every > 1 else points
+    shown = list(points[::every] if every > 1 else points)
     if every > 1 and shown[-1] != points[-1]:
         shown.append(points[-1])
-    return Curve(name=name, points=tuple(shown), thinned=every > 1) if points else None
+    return Curve(name=name, points=tuple(shown), thinned=every > 1)
 
 
 def _number(value: Any) -> float | None:
