@@ -25,7 +25,6 @@ from ddpkit.launchers.shell import join, quote
 from ddpkit.node.child import die_with_parent
 from ddpkit.node.owned import own_file
 from ddpkit.node.process_tree import kill_group
-from ddpkit.text import one_line
 from ddpkit.transports.channel import NoAnswerError, RefusedError
 from ddpkit.transports.hosts import ALONE, HostSpec, Problem
 from ddpkit.transports.pool import Connector, NodePool
@@ -103,10 +102,10 @@ def _check_filters(workdir: str) -> None:
     """Raise UsageError for a .gitignore that is no file, such as a pipe: rsync would wait for it."""
     for folder, directories, names in os.walk(workdir):
         directories[:] = [name for name in directories if name not in (".git", ".ddpkit")]
-        path = os.path.join(folder, ".gitignore")
-        if ".gitignore" in names and os.path.exists(path) and not os.path.isfile(path):
-            what = f"{one_line(path)} is not a regular file, and rsync would wait for it"
-            raise UsageError(what, f"ls -lL {quote(path)}")
+        path = Path(folder, ".gitignore")
+        if path.name in names and path.exists() and not path.is_file():
+            what = f"{path} is not a regular file, and rsync would wait for it"
+            raise UsageError(what, f"ls -lL {quote(str(path))}")
 
 
 @contextmanager

@@ -27,13 +27,13 @@ from ddpkit.execution.requested_nodes import Queries, changes_address, ranks_per
 from ddpkit.launchers import registry
 from ddpkit.launchers.backends import NodeOptions
 from ddpkit.launchers.host_names import Via
+from ddpkit.launchers.node_facts import words_of_node
 from ddpkit.launchers.plan import Host, Job, Plan, ProjectCopy, Request
 from ddpkit.launchers.registry import Launcher
 from ddpkit.launchers.shell import quote, run_module
 from ddpkit.launchers.slurm import Slurm
 from ddpkit.run.record import CONTROL, RecordError, Run
 from ddpkit.run.record import parse as parse_record
-from ddpkit.text import format_size, one_line
 from ddpkit.transports.channel import LINE_LIMIT, RefusedError, at_home
 from ddpkit.transports.choose import transport_class
 from ddpkit.transports.hosts import HostSpec, parse
@@ -287,7 +287,7 @@ def run_launcher(
         while time.monotonic() < until:
             output += stream.read()
             if len(output) > LINE_LIMIT:
-                what = f"{spec.label}: its launcher printed more than {format_size(LINE_LIMIT)}"
+                what = f"{spec.label}: its launcher printed more than {LINE_LIMIT >> 20} MiB"
                 raise LaunchError(what, f"ssh {spec.target} {quote(at_home(command.python))} -m ddpkit ps")
             if time.monotonic() > noted + NOTE_INTERVAL:
                 noted = time.monotonic()
@@ -319,7 +319,7 @@ def _read_answer(code: int, text: str, spec: HostSpec, command: RemoteCommand) -
     except RecordError as error:
         what = f"{spec.label}: its launcher began a run with a record that is none: {error.why}"
         raise LaunchError(what, f"ssh {spec.target} {python} -m ddpkit ps") from None
-    said = (one_line(line) for line in f"{text[:begin]}\n{text[end:]}".splitlines())
+    said = (words_of_node(line) for line in f"{text[:begin]}\n{text[end:]}".splitlines())
     return Answer(code=code, run=run, messages=tuple(line for line in said if line.strip())[-MOST_LINES:])
 
 
