@@ -700,12 +700,11 @@ def test_no_hint_names_a_host_that_others_wrote_down(ddpkit: DDPKIT, tmp_path: P
     folder = tmp_path / ID
     session = {"token": "0123456789abcdef"}
     planted(folder, backend="local", state="running", launcher_host="evil.example.org", session=session)
-    shown = ddpkit(*words, str(folder))
-    assert f"evil.example.org 'ddpkit {words[0]} {folder}" in shown.stdout + shown.stderr
-    folder.chmod(0o777)
-    shown = ddpkit(*words, str(folder))
-    assert "not visible from here" in shown.stdout + shown.stderr
-    assert "ssh " not in shown.stdout + shown.stderr
+    for mode in (0o755, 0o777):  # a directory of this user's may be an archive that was unpacked
+        folder.chmod(mode)
+        shown = ddpkit(*words, str(folder))
+        assert "not visible from here" in shown.stdout + shown.stderr
+        assert "ssh " not in shown.stdout + shown.stderr
 
 
 # ---- the directory of a team, to which its group can write
