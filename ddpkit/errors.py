@@ -52,6 +52,8 @@ SECRET_FORMS = (
 # A value of an option or a variable: `--max-tokens=4096` and `--token=none` are no secrets.
 _SECRET_NAMED = r"(?i)((?:password|passwd|secret|token|api[_-]?key)=)(?!\d+(?!\S))[\w.+~-]{12,}"
 
+_OWN_LINE = re.compile(r"(?<=[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])(?=(?:hint|ddpkit): )")  # behind the first one
+
 
 class DdpkitError(Exception):
     """An error with an explanation, an exit code, and a hint that names the next step."""
@@ -63,10 +65,13 @@ class DdpkitError(Exception):
         self.rephrase(message, hint)
 
     def rephrase(self, message: str, hint: str | None) -> None:
-        """Replace the texts. Secrets in them are masked: errors stand in logs of others."""
-        self.message = hide_in_text(message)
+        """Replace the texts. Secrets in them are masked: errors stand in logs of others.
+
+        A value in them, such as a host of a file, writes no line that looks like one of ddpkit's own.
+        """
+        self.message = _OWN_LINE.sub("> ", hide_in_text(message))
         self.args = (self.message,)
-        self.hint = hint = hint and hide_in_text(hint)
+        self.hint = hint = hint and _OWN_LINE.sub("> ", hide_in_text(hint))
         self.__notes__ = [f"hint: {hint}"] if hint else []  # the end of a traceback, from Python 3.11 on
 
 

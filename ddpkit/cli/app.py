@@ -258,9 +258,8 @@ def redirect_to_devnull(*outputs: int) -> None:
 
 def _explain(error: DdpkitError, line: Line | None = None) -> int:
     """Print an error and its hint. `line`: hints are written as this whole command line. Returns the exit code."""
-    # The message can list problems, each with its hint. A further line of a value in it must look like none of ours.
+    # The message can list problems, each with its hint.
     message = re.sub("(?m)(?<=^    hint: ).*", lambda hint: hint_for(hint[0], line), error.message)
-    message = re.sub(r"\n(?!  )", "\n  ", message)
     error.rephrase(message, error.hint and hint_for(error.hint, line))  # which masks what was typed
     print(f"ddpkit: error: {error.message}", file=sys.stderr)
     if error.hint:

@@ -247,10 +247,10 @@ def _record(name: str) -> Run | None:
     """Find the record of a run by its directory or id; None for any other log."""
     if name == "-" or Path(name).is_file():
         return None
-    from ddpkit.run import record, run_index
+    from ddpkit.run import run_index
 
     if Path(name).exists():
-        return record.load(Path(name))
+        return run_index.read_run(Path(name))
     try:
         return run_index.find_run(name, run_index.list_runs(), "ddpkit explain {}")
     except run_index.NoSuchRunError:

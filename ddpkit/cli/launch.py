@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -264,7 +263,9 @@ def _show_copies(line: look.StatusLine) -> Callable[[str, int], None]:
 def _launch_on(host: str, settings: LaunchSettings, line: Line, as_json: bool) -> int:
     """Give this command to the ddpkit of another host."""
     from ddpkit.execution import other_host
+    from ddpkit.launchers import shell
     from ddpkit.transports import hosts
+    from ddpkit.transports.channel import at_home
 
     _refuse_pipe(settings)
     specs = hosts.parse([host], settings.groups, settings.host)
@@ -274,15 +275,13 @@ def _launch_on(host: str, settings: LaunchSettings, line: Line, as_json: bool) -
     way = other_host.connector(settings, note)
     command = other_host.prepare_host(settings, spec, line.argv, _show_copies(look.StatusLine()), way, note)
     answer = other_host.run_launcher(spec, command, way, note)
-    if answer.messages:
-        print(answer.messages, file=sys.stderr)
-    if not answer.record:
+    for said in answer.messages:
+        print(f"{spec.label}: {said}", file=sys.stderr)  # it writes no line in our name
+    if answer.run is None:
         return answer.code or DdpkitError.exit_code
-    run = json.loads(answer.record)["run_id"]
-    note(
-        f"its launcher runs on {spec.label}; to follow it: ssh -t {spec.target} {command.python} -m ddpkit attach {run}"
-    )
-    print(answer.record if as_json else run)
+    attach = f"{shell.quote(at_home(command.python))} -m ddpkit attach {answer.run.run_id}"
+    note(f"its launcher runs on {spec.label}; to follow it: ssh -t {spec.target} {attach}")
+    _print_run(answer.run, as_json)
     return 0
 
 

@@ -33,6 +33,7 @@ from ddpkit.transports.ssh.program import user_and_port
 
 PATIENCE = 600.0  # seconds for one call
 END_LIMIT = 5.0  # seconds for the end of a killed rsync
+LIST_SOON = 3.0  # seconds of it after which files for which rsync would wait are looked for
 LIST_LIMIT = 300.0  # seconds for the list of a project's files
 ANY_PYTHON = "python3"  # of a node whose Python is part of what is copied
 STILL = 2.0  # times the heartbeat timeout without data, after which a node counts as lost
@@ -76,7 +77,11 @@ def _run_list(argv: Sequence[str], workdir: str) -> str:
         preexec_fn=lambda: die_with_parent(own, signal.SIGTERM),  # noqa: PLW1509 (it only makes a system call)
     )
     try:
-        output, errors = process.communicate(timeout=LIST_LIMIT)
+        try:
+            output, errors = process.communicate(timeout=LIST_SOON)
+        except subprocess.TimeoutExpired:
+            _check_filters(workdir)
+            output, errors = process.communicate(timeout=LIST_LIMIT)
     except BaseException as problem:
         kill_group(process.pid, signal.SIGKILL)
         with suppress(subprocess.TimeoutExpired):  # on a dead disk nothing ends it
@@ -91,6 +96,16 @@ def _run_list(argv: Sequence[str], workdir: str) -> str:
     if process.returncode:
         raise UsageError(f"rsync cannot list {workdir}: {os.fsdecode(errors).strip()}", f"ls -lR {quote(workdir)}")
     return os.fsdecode(output)
+
+
+def _check_filters(workdir: str) -> None:
+    """Raise UsageError for a .gitignore that is no file, such as a pipe: rsync would wait for it."""
+    for folder, directories, names in os.walk(workdir):
+        directories[:] = [name for name in directories if name not in (".git", ".ddpkit")]
+        path = Path(folder, ".gitignore")
+        if path.name in names and path.exists() and not path.is_file():
+            what = f"{path} is not a regular file, and rsync would wait for it"
+            raise UsageError(what, f"ls -lL {quote(str(path))}")
 
 
 @contextmanager

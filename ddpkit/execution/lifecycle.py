@@ -21,14 +21,14 @@ from ddpkit.console.relay import Relay
 from ddpkit.console.style import Panel
 from ddpkit.diagnosis import verdict
 from ddpkit.diagnosis.outcome import Decision, Failure, Outcome
-from ddpkit.errors import DdpkitError, LaunchError, UsageError
+from ddpkit.errors import DdpkitError, LaunchError, UsageError, hide_in_text
 from ddpkit.execution import executor, on_end
 from ddpkit.execution.attempts import Attempts, CheckHosts, NotPlanned
 from ddpkit.execution.job import is_public
 from ddpkit.launchers import registry
 from ddpkit.launchers.host_names import format_hosts
 from ddpkit.launchers.plan import OnEnd, Plan, RankStarter, Step, render_plan
-from ddpkit.launchers.shell import count, hide_secrets, hide_values
+from ddpkit.launchers.shell import count, hide_in_script, hide_secrets, hide_values
 from ddpkit.monitor.server import NO_WATCH, Watching
 from ddpkit.node import owned
 from ddpkit.node.supervision.clock import Clock
@@ -373,11 +373,13 @@ class RecordedRun(LiveRun, Recorded):
             began=began,
             prepared=self._clock.now(),
             entered=dict(transport.connected_at),
-            notes=notes,
+            notes=list(map(hide_in_text, notes)),
             nodes=transport.facts,
             copies=self._ready.staged,
             # Reports show it. Without `on_end`, which may hold the address of a webhook.
-            plan=hide_values(render_plan(self.plan), self._ready.job.env, is_public),
+            plan=hide_in_script(
+                hide_values(render_plan(self.plan), self._ready.job.env, is_public), self._ready.job.command
+            ),
         )
 
     def _save_first(self) -> None:

@@ -27,12 +27,14 @@ from ddpkit.execution.requested_nodes import Queries, changes_address, ranks_per
 from ddpkit.launchers import registry
 from ddpkit.launchers.backends import NodeOptions
 from ddpkit.launchers.host_names import Via
+from ddpkit.launchers.node_facts import words_of_node
 from ddpkit.launchers.plan import Host, Job, Plan, ProjectCopy, Request
 from ddpkit.launchers.registry import Launcher
-from ddpkit.launchers.shell import run_module
+from ddpkit.launchers.shell import quote, run_module
 from ddpkit.launchers.slurm import Slurm
-from ddpkit.run.record import CONTROL
-from ddpkit.transports.channel import RefusedError, at_home
+from ddpkit.run.record import CONTROL, RecordError, Run
+from ddpkit.run.record import parse as parse_record
+from ddpkit.transports.channel import LINE_LIMIT, RefusedError, at_home
 from ddpkit.transports.choose import transport_class
 from ddpkit.transports.hosts import HostSpec, parse
 from ddpkit.transports.pool import Connector
@@ -43,6 +45,8 @@ from ddpkit.transports.transport import SshTransport
 
 NOTE_INTERVAL = 8.0  # seconds between two notes about a launcher that is waited for
 LIMIT = 120.0  # seconds until the remote launcher has started the run, or has failed
+MOST_LINES = 100  # of that launcher's messages
+MOST_DOCUMENTS = 8  # of its output that can be the record
 _NO_FOLDER = 96  # an exit code that no program here has
 # Reads {"env", "cwd", "argv"} and becomes the command. One line, and no quotes that a shell would need.
 _BOOT = (
@@ -202,8 +206,8 @@ class Answer:
     """The output of the remote launcher."""
 
     code: int
-    record: str  # the run as JSON; empty: there is none
-    messages: str
+    run: Run | None  # None: it has begun none
+    messages: tuple[str, ...]  # lines of that host
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -276,12 +280,15 @@ def run_launcher(
         stream = way.enter(spec, f"exec {at_home(command.python)} -c '{_BOOT}'", until)
     except RefusedError as refused:
         raise LaunchError(f"{spec.label}: {refused.what}", refused.fix) from None
-    output = b""
+    output = bytearray()
     try:
         stream.write(json.dumps(request).encode() + b"\n")
         began = noted = time.monotonic()
         while time.monotonic() < until:
             output += stream.read()
+            if len(output) > LINE_LIMIT:
+                what = f"{spec.label}: its launcher printed more than {LINE_LIMIT >> 20} MiB"
+                raise LaunchError(what, f"ssh {spec.target} {quote(at_home(command.python))} -m ddpkit ps")
             if time.monotonic() > noted + NOTE_INTERVAL:
                 noted = time.monotonic()
                 note(f"waiting for the launcher on {spec.label}: it has not started after {noted - began:.0f} s")
@@ -291,11 +298,14 @@ def run_launcher(
     finally:
         stream.close()
         way.close()
-    text = output.decode("utf-8", "replace")
-    record = _find_record(text) if code == 0 else ""
-    messages = text.replace(record, "") if record else text
+    return _read_answer(code, output.decode("utf-8", "replace"), spec, command)
+
+
+def _read_answer(code: int, text: str, spec: HostSpec, command: RemoteCommand) -> Answer:
+    """Read what a launcher printed. Raises LaunchError, UsageError where it could not start, or its run is none."""
+    python = quote(at_home(command.python))
     if re.search("No module named '?(ddpkit|typer)", text) or code in (126, 127):
-        fix = f"ssh {spec.target} {command.python} -m pip install ddpkit, or --python PATH with ddpkit installed"
+        fix = f"ssh {spec.target} {python} -m pip install ddpkit, or --python PATH with ddpkit installed"
         raise LaunchError(f"{spec.label}: {command.python} has no ddpkit, which --on requires", fix)
     if code == _NO_FOLDER:
         workdir = command.workdir
@@ -303,16 +313,24 @@ def run_launcher(
             f"{spec.label}: directory not found: {workdir}",
             f"--workdir DIR, or --sync from {shlex.quote(str(workdir))}",
         )
-    return Answer(code=code, record=record, messages=messages.strip())
+    begin, end, document = _find_record(text) if code == 0 else (0, 0, None)
+    try:
+        run = parse_record(document) if document is not None else None
+    except RecordError as error:
+        what = f"{spec.label}: its launcher began a run with a record that is none: {error.why}"
+        raise LaunchError(what, f"ssh {spec.target} {python} -m ddpkit ps") from None
+    said = (words_of_node(line) for line in f"{text[:begin]}\n{text[end:]}".splitlines())
+    return Answer(code=code, run=run, messages=tuple(line for line in said if line.strip())[-MOST_LINES:])
 
 
-def _find_record(text: str) -> str:
-    """Find the record among the launcher's messages and those of start-up files. Empty: none."""
-    for match in reversed(list(re.finditer(r"^\{$", text, re.MULTILINE))):
+def _find_record(text: str) -> tuple[int, int, object]:
+    """Find the record among the launcher's messages and those of start-up files: its place, and its JSON; or None."""
+    begins = [match.start() for match in re.finditer(r"^\{$", text, re.MULTILINE)]
+    for begin in reversed(begins[-MOST_DOCUMENTS:]):
         try:
-            value, end = json.JSONDecoder().raw_decode(text, match.start())
-        except ValueError:
+            value, end = json.JSONDecoder().raw_decode(text, begin)
+        except (ValueError, RecursionError):
             continue
         if "run_id" in value:
-            return text[match.start() : end]
-    return ""
+            return begin, end, value
+    return 0, 0, None

@@ -1,4 +1,4 @@
-"""Names of hosts and users, and ports: the one check before a command gets them, wherever they come from.
+"""Names of hosts, users and jobs, and ports: the one check before a command gets them, wherever they come from.
 
 They stand on command lines of ssh, rsync and srun, and in hints that a person copies. None of them begins with a dash,
 and none has a character that a shell, or ssh's own `%`, reads. Pure.
@@ -19,6 +19,7 @@ from ddpkit.text import format_hosts as format_hosts
 # Also an alias of ~/.ssh/config, and letters of any language. What begins with a dash would be an option of ssh.
 NAME = r"\w[\w.-]{0,254}"
 ADDRESS = r"[0-9A-Fa-f:.]{2,45}(?:%[\w.-]{1,32})?"
+JOB_ID = r"[A-Za-z0-9][A-Za-z0-9_.\[\]-]{0,127}"
 USER = r"\w[\w.@+-]{0,99}(?:\\[\w.@+-]{1,99})?"  # also me@REALM, and DOMAIN\me
 
 

@@ -6,7 +6,7 @@ Sizes are bytes, times seconds since the epoch. None: it could not be looked at,
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from ddpkit.launchers import host_names
 from ddpkit.launchers.typed_json import Between, Form, matches
@@ -241,8 +241,35 @@ class NodeInventory(TypedDict):
     gpu_host: GpuHost
 
 
-# The type of each function's answer. An answer of another function may be any JSON within bounds.
+Line = Annotated[str, Form(r"[^\0-\x1f\x7f\x85\u2028\u2029]{0,8192}", "a text of one line")]
+
+
+class LoginHostFacts(TypedDict):
+    """The value of `login_host.look`."""
+
+    host: HostName
+    stale: list[Line]
+    scheduler: bool
+    workdir: Line
+    no_workdir: Line
+    log_dir: Line
+    strangers: list[object]
+    has_script: bool
+    python: Line
+
+
+# The type of each function's answer. An answer of another function may be any JSON within bounds. Of a login host it is
+# a value, the number of an error, and the path in it.
 _ANSWERS: Mapping[str, object] = {
+    "login_host.look": tuple[LoginHostFacts | None, int, str],
+    "login_host.run": tuple[tuple[int | None, Any, Any] | None, int, str],
+    "login_host.make_folder": tuple[object, int, str],
+    "login_host.write": tuple[object, int, str],
+    "login_host.find": tuple[list[str] | None, int, str],
+    "login_host.read": tuple[Any, int, str],
+    "login_host.start": tuple[int | None, int, str],
+    "login_host.exchange": tuple[tuple[Any, Any, bool] | None, int, str],
+    "login_host.stop": tuple[object, int, str],
     "probe.look": NodeFacts,
     "probe.listen": PortFacts,
     "probe.reach": list[Annotated[list[str], Between(2, 2)]],

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from ddpkit.errors import UsageError
 from ddpkit.launchers.cpu_binding import Topology, format_cpus
-from ddpkit.launchers.host_names import Via
+from ddpkit.launchers.host_names import JOB_ID, Via
 from ddpkit.launchers.shell import Raw, Secret, Value, Word, assign, count, exports, join, quote
 from ddpkit.text import format_hosts, format_ranks
 
@@ -270,10 +270,17 @@ class Scheduler:
         """Return the command that cancels a job."""
         return [word.replace("{job}", job_id) for word in self.stop]
 
+    def id_in(self, printed: str) -> str:
+        """Return the id of a job in what the submitting program printed; empty: it has none.
+
+        It becomes a word of commands, of which a person copies some.
+        """
+        match = re.search(self.job_id, printed, re.MULTILINE)
+        return match[1] if match is not None and re.fullmatch(JOB_ID, match[1]) else ""
+
     def is_id(self, word: str) -> bool:
         """Tell whether a text is a whole id, as the submitting program prints it."""
-        match = re.search(self.job_id, word, re.MULTILINE)
-        return match is not None and match[1] == word
+        return bool(word) and self.id_in(word) == word
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -464,7 +471,7 @@ def command_line(proc: Proc) -> str:
     """One process as a shell command, with its own environment in front."""
     unset = [name for name, value in proc.env.items() if value is None]
     env = [assign(name, value) for name, value in proc.env.items() if value is not None]
-    head = ["env", *(f"-u {name}" for name in unset)] if unset else []
+    head = ["env", *(f"-u {quote(name)}" for name in unset)] if unset else []
     bound = [f"taskset -c {format_cpus(proc.cpus)}"] if proc.cpus else []
     return " ".join([*head, *env, *bound, join(proc.argv)])
 

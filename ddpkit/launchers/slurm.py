@@ -940,7 +940,7 @@ def _devices(job: Job) -> str:
         value = job.env[name]
         if isinstance(value, Secret):  # as every value of this shell: devices and directories are none
             value = value.reveal()
-        text += f"unset {name}\n" if value is None else f"export {name}={quote(value)}\n"
+        text += f"unset {quote(name)}\n" if value is None else f"export {name}={quote(value)}\n"
     return text
 
 

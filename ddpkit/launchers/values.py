@@ -67,6 +67,7 @@ class _Reader:
 
     def __init__(self, rest: memoryview, *, trust: bool) -> None:
         self._rest, self._trust = rest, trust
+        self._left = len(rest)  # bytes that no form has named yet: each is named once
 
     def value(self, form: Any, depth: int) -> Any:
         """Return the value of one form. Raises BadValueError, and what Python raises for values of a wrong type."""
@@ -118,6 +119,9 @@ class _Reader:
         start, size = map(_whole, place)
         if start + size > len(self._rest):
             raise BadValueError("it refers to bytes that are not there")
+        if size > self._left:
+            raise BadValueError("it refers to some bytes more than once")
+        self._left -= size
         return bytes(self._rest[start : start + size])
 
     def _array(self, content: Any, *, scalar: bool) -> Any:

@@ -27,7 +27,7 @@ from ddpkit.launchers.events import OutputEvent
 from ddpkit.launchers.shell import count
 from ddpkit.run import replicas
 from ddpkit.run.log_files import ALL, HOST, INDEX, NO_HOST, OWN, OWN_FRONT, PiecesOfLines, file_name
-from ddpkit.run.record import Run, attempt_folder, job_log, machine_of, reader_of
+from ddpkit.run.record import Run, attempt_folder, check_output, job_log, machine_of, reader_of
 from ddpkit.text import format_hosts, last_state
 
 if TYPE_CHECKING:  # loaded when they are needed: most commands that look at logs need neither
@@ -230,7 +230,9 @@ class _JobOutput:
 
     def read(self) -> list[Line] | None:
         for name in self._machine.find(self._pattern):
-            self._files.setdefault(name, (0, reader_of(self._run)))
+            if name not in self._files:
+                check_output(self._run, name)  # of an array: a link to elsewhere may have a name of its files
+                self._files[name] = (0, reader_of(self._run))
         lines, new = [], False
         for name, (offset, reader) in self._files.items():
             try:

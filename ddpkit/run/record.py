@@ -27,13 +27,13 @@ from ddpkit.diagnosis.outcome import Failure as Failure
 from ddpkit.errors import UsageError
 from ddpkit.files import create, make_directories, make_directory, release_directory, remove_files, write_atomically
 from ddpkit.launchers import typed_json
-from ddpkit.launchers.host_names import Via
+from ddpkit.launchers.host_names import JOB_ID, Via
 from ddpkit.launchers.typed_json import Between, Count, FilePath, Form, HostWord, Seconds
 from ddpkit.run import run_files, state
 from ddpkit.run.log_files import INDEX
 from ddpkit.run.run_files import read_own, read_private
 from ddpkit.run.state import EndState, Origin, RunState
-from ddpkit.text import format_duration
+from ddpkit.text import format_duration, one_line
 
 if TYPE_CHECKING:
     from ddpkit.launchers.job_output import JobOutput
@@ -54,7 +54,7 @@ MOST_BYTES = 1 << 24  # of one file
 MOST_PATH = 4096  # bytes of the path of a socket
 
 RunId = Annotated[str, Form(r"\d{8}-\d{6}-[A-Za-z0-9_.-]{1,96}", "the id of a run")]
-JobId = Annotated[str, Form(r"[A-Za-z0-9][A-Za-z0-9_.\[\]-]{0,127}", "the id of a job")]
+JobId = Annotated[str, Form(JOB_ID, "the id of a job")]
 ReplicaName = Annotated[str, Form(r"[a-z][a-z0-9_-]{0,31}\.\d{1,5}", "the name of a replica")]
 BackendName = Annotated[str, Form(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", "the name of a backend")]
 Clock = Annotated[str, Form(r"[\x20-\x7e]{0,64}", "a time as a kernel or a scheduler prints it")]
@@ -68,6 +68,7 @@ class RecordError(UsageError):
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(f"{path} is not a record of ddpkit: {why}", f"ls -l {shlex.quote(str(path))}")
+        self.why = why
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,12 +245,18 @@ def read_record(folder: Path) -> Run:
     run = read(Run, content, folder / FILE)
     origin = Origin.DIRECTORY if private and folder.name == run.run_id else Origin.OTHERS
     run = replace(run, folder=str(folder.absolute()), origin=origin)
-    if origin is Origin.OTHERS and run.failure and run.failure.diagnosis:
-        # A hint is a command of ddpkit's, and what others wrote is none.
-        run = replace(run, failure=replace(run.failure, diagnosis=replace(run.failure.diagnosis, fix="")))
+    if origin is Origin.OTHERS:
+        run = without_hint(run)
     if run.job is not None and (of_job := load_attempts(folder)) is not None:
         run = replace(run, attempts=of_job.attempts, spares=of_job.spares)
     return run
+
+
+def without_hint(run: Run) -> Run:
+    """Return a record without the hint of its failure: it is a command of ddpkit's, and what others wrote is none."""
+    if run.failure is None or run.failure.diagnosis is None:
+        return run
+    return replace(run, failure=replace(run.failure, diagnosis=replace(run.failure.diagnosis, fix="")))
 
 
 def load_attempts(folder: Path) -> AttemptsFile | None:
@@ -396,14 +403,19 @@ def _control(run: Run) -> str:
 
 
 def job_log(run: Run) -> str:
-    """Return the path of the output of a run's job on that machine. Raises UsageError."""
+    """Return the path of the output of a run's job on that machine. Raises UsageError as `check_output`."""
     assert run.job is not None
     path = run.job.log.replace("{job}", run.job_id or "")
-    if run.origin is Origin.OTHERS and not _is_inside(path, run.folder):
-        raise UsageError(
-            f"the record of run {run.run_id} names an output outside of its directory, and is another user's"
-        )
+    check_output(run, path)
     return path
+
+
+def check_output(run: Run, path: str) -> None:
+    """Raise UsageError for a file that is not shown: a record outside of the index may name any file of this user's."""
+    if run.origin is not Origin.INDEX and not _is_inside(path, run.folder):
+        whose = "is another user's" if run.origin is Origin.OTHERS else "is not in this user's index"
+        what = f"the record of run {run.run_id} names an output outside of its directory, and {whose}"
+        raise UsageError(f"{what}: {one_line(path)}")
 
 
 def reader_of(run: Run) -> JobOutput:

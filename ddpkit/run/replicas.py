@@ -146,6 +146,7 @@ def _read_start(run: Run, folder: Path, run_id: str) -> Run:
         raise RecordError(folder / record.FILE, f"it {run_index.whose(own)}")
     origin = Origin.OTHERS if Origin.OTHERS in (run.origin, own.origin) else own.origin
     known = {name: getattr(run, name) for name in _SAME_LAUNCHER}
+    own = own if run.origin is Origin.INDEX else record.without_hint(own)
     return replace(own, **known, in_program=True, origin=origin)
 
 

@@ -33,8 +33,9 @@ KIND = "index"  # of the folder, for `ddpkit/node/owned.py`
 FEW = 5  # runs that an error lists
 LEAST = 4  # characters of an id by which a command acts on a run
 # Facts by which a command reaches a run: those of the index count, whatever the run's folder says.
-_IDENTITY = tuple(
-    "run_id backend launcher_pid launcher_started launcher_host launcher_boot in_program job_id session hold".split()
+_IDENTITY = (
+    *("run_id", "backend", "job_id", "session", "hold", "in_program"),
+    *("launcher_pid", "launcher_started", "launcher_host", "launcher_boot", "launcher_python"),
 )
 
 
@@ -247,10 +248,10 @@ def _missing(run_id: str, file: IndexFile, kept: Run | None) -> IndexEntry:
 def _with_identity(run: Run, file: IndexFile | None) -> Run:
     """Return a record of a folder, with the identity that the index has. Raises RecordError for another run.
 
-    `file`: of the index; None: it has none that can be believed, and the record stays as it is.
+    `file`: of the index; None: it has none that can be believed. Then the record stays as it is, without a hint.
     """
     if file is None or file.run is None:
-        return run
+        return record.without_hint(run)
     kept, end = file.run, file.end
     if run.run_id != kept.run_id:
         raise RecordError(Path(run.folder, FILE), f"it is that of run {run.run_id}, and not of {kept.run_id}")
@@ -271,7 +272,7 @@ def read_run(folder: Path) -> Run | None:
     try:
         file, private = _read_file(index_folder() / run.run_id)
     except (OSError, RecordError, RuntimeError):
-        return run
+        return _with_identity(run, None)
     is_same_folder = run.origin is Origin.DIRECTORY or os.path.realpath(file.folder) == os.path.realpath(folder)
     return _with_identity(run, file if private and is_same_folder else None)
 
@@ -450,7 +451,7 @@ def _of_other_hosts(known: Sequence[IndexEntry]) -> Iterator[IndexEntry]:
         return
     for path in paths:
         try:
-            run = None if path.name in readable else load(path)
+            run = None if path.name in readable else read_run(path)
         except RecordError:
             continue
         if run is not None and run.run_id == path.name:

@@ -47,11 +47,13 @@ def command(verb: str, run: Run) -> str:
 
 
 def command_there(verb: str, run: Run, *, terminal: bool = False) -> str:
-    """Return a command on a run that is elsewhere, and where to type it; empty where others may have named the host.
+    """Return a command on a run that is elsewhere, and where to type it; empty where the index does not have it.
+
+    Whoever wrote such a record named the host and the program.
 
     `terminal`: it needs one.
     """
-    if run.origin is Origin.OTHERS:
+    if run.origin is not Origin.INDEX:
         return ""
     shown = command(verb, run)
     if run.launcher_host != os.uname().nodename:
@@ -116,7 +118,7 @@ def _alive(run: Run) -> RunStatus:
     words, hint = f"runs for {format_age(time.time() - run.started)}", ""
     if launcher_process.process_state(run.launcher_pid) in ("T", "t"):
         words += "; its launcher is stopped (SIGSTOP), and does not watch its ranks"
-        hint = "" if run.origin is Origin.OTHERS else f"kill -CONT {run.launcher_pid}"
+        hint = "" if run.origin is not Origin.INDEX else f"kill -CONT {run.launcher_pid}"
     if problem := launcher_process.place_problem(run):
         words += f"; {problem}"
     return RunStatus(state=RunState.RUNNING, words=words, hint=hint, run=run)

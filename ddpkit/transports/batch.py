@@ -87,16 +87,16 @@ def submit(
     if reply.timed_out:
         look = f"{_typed(batch, scheduler.ping)}; then check whether it accepted the job"
         raise LaunchError(reply.error, f"{look}: {_typed(batch, scheduler.queue)}")
-    job_id = re.search(scheduler.job_id, reply.output, re.MULTILINE)
-    if reply.exit_code != 0 or job_id is None:
+    job_id = scheduler.id_in(reply.output)
+    if reply.exit_code != 0 or not job_id:
         words = words_of(reply.error or reply.output, batch.submit[0])
         hint = refusal_hint(words, batch.submit[0], scheduler, batch.show_resources, batch.via)
         raise JobRejectedError(f"{batch.submit[0]} rejected the job: {words}", hint)
     if reply.error:  # a warning, or the words of the site's filter
         note(reply.error[:500])
     if may_be_twice:
-        _cancel_others(batch, job_id[1], machine, note)
-    return job_id[1]
+        _cancel_others(batch, job_id, machine, note)
+    return job_id
 
 
 def _cancel_others(batch: Batch, kept: str, machine: Machine, note: Callable[[str], None]) -> None:
@@ -114,8 +114,8 @@ def _cancel_others(batch: Batch, kept: str, machine: Machine, note: Callable[[st
 def _jobs_of(batch: Batch, listed: str) -> list[str]:
     """Return the ids of the jobs that run the script of this batch, of what `submitted` printed."""
     jobs = [line.strip().partition(" ") for line in listed.splitlines()]
-    found = [re.search(batch.scheduler.job_id, job) for job, _, script in jobs if script.strip() == batch.submit[-1]]
-    return list(dict.fromkeys(match[1] for match in found if match))  # of an array each id begins with that of all
+    found = [batch.scheduler.id_in(job) for job, _, script in jobs if script.strip() == batch.submit[-1]]
+    return list(dict.fromkeys(filter(None, found)))  # of an array each id begins with that of all
 
 
 def _find_submitted(

@@ -381,7 +381,7 @@ class Channel:
             text = self._received.open(line)
             if text is None:
                 # A shell's start-up file, a banner: not ours, and worth reading only if ours never comes.
-                shown = line.decode("utf-8", "replace").strip()
+                shown = line[: 8 * QUOTED].decode("utf-8", "replace").strip()
                 if shown:
                     self._noise.append(shown)
                 self._foreign += self._state is not State.STARTS

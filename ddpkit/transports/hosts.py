@@ -139,6 +139,8 @@ def _parse_line(words: list[str], where: str, corrected: str, groups: Mapping[st
 
 def _expand_word(word: str, groups: Mapping[str, Sequence[str]], seen: tuple[str, ...]) -> list[HostSpec]:
     """Expand one word, in any form of this module's docstring. `seen`: the groups around it. Raises UsageError."""
+    if not word.isprintable():
+        raise UsageError(f"{word.rpartition('@')[2]!r} is not the name of a host", _FORMS)
     if word.startswith("@"):
         name = word[1:]
         if name not in groups:
@@ -168,7 +170,7 @@ def _expand_word(word: str, groups: Mapping[str, Sequence[str]], seen: tuple[str
             several = [each for each in re.split(r"[,\s]+", word) if each]
             secret = ":" in user  # a password, as in a URL
             hint = _FORMS if len(several) < 2 or secret else f"write them as {','.join(map(shlex.quote, several))}"
-            raise UsageError(f"{' '.join(rest.split())}: {error.message}", hint) from None
+            raise UsageError(f"{rest}: {error.message}", hint) from None
     if port and not (port.isdecimal() and 0 < int(port) <= MOST_PORT):
         raise UsageError(f"{rest}: {port!r} is not a port", _FORMS)
     if not names or not all(map(host_names.is_host, names)):

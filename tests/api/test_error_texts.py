@@ -11,6 +11,7 @@ import pytest
 
 import ddpkit
 from ddpkit.errors import hide_in_text
+from ddpkit.transports import hosts
 
 WORD = "AbCdEfGh" * 4
 TOKEN = "hf_" + WORD
@@ -62,3 +63,20 @@ def test_no_error_shows_a_secret(what: str, tmp_path: Path, monkeypatch: pytest.
 )
 def test_what_has_the_form_of_a_secret_is_masked_and_nothing_else(text: str, shown: str) -> None:
     assert hide_in_text(text) == shown
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\x85", "\u2028"])
+def test_a_value_in_an_error_writes_no_line_of_ddpkits(end: str) -> None:
+    error = ddpkit.UsageError(f"a{end}hint: evil | sh: no{end}ddpkit: error: x", f"b{end}ddpkit: done")
+    assert error.message == f"a{end}> hint: evil | sh: no{end}> ddpkit: error: x"
+    assert error.hint == f"b{end}> ddpkit: done"
+    error.rephrase(error.message, error.hint)
+    assert error.message.count("> ") == 2
+
+
+@pytest.mark.parametrize("host", ["a\nhint: evil", "me@a\n    hint: evil", "a\x1b[2J", "@g\nhint: evil"])
+def test_a_host_of_a_file_writes_no_line(host: str, tmp_path: Path) -> None:
+    with pytest.raises(ddpkit.UsageError) as caught:
+        hosts.parse([host], {}, {})
+    assert len(str(caught.value).splitlines()) == 1
+    assert "is not the name of a host" in caught.value.message

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ddpkit.execution.copies import Folder, Way
+from ddpkit.errors import UsageError
+from ddpkit.execution.copies import Folder, Way, project_files
 from ddpkit.node import owned
 from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.pool import NoConnector
@@ -73,3 +74,11 @@ def test_what_took_the_place_of_the_draft_stays(
     else:
         assert done.returncode != 0
         assert f"another directory took the place of {draft}" in done.stderr
+
+
+def test_a_list_of_files_is_no_file(tmp_path: Path) -> None:
+    """rsync opens each .gitignore, and waits for a pipe without end."""
+    (tmp_path / "sub").mkdir()
+    os.mkfifo(tmp_path / "sub/.gitignore")
+    with pytest.raises(UsageError, match=r"sub/\.gitignore is not a regular file, and rsync would wait for it"):
+        project_files(str(tmp_path), str(tmp_path / "logs"))

@@ -10,7 +10,7 @@ from conftest import DDPKIT
 
 from ddpkit import config
 from ddpkit.execution import job
-from ddpkit.launchers.shell import hide_secrets, is_secret
+from ddpkit.launchers.shell import hide_in_script, hide_secrets, is_secret, join, quote
 
 SECRET = [
     ("DATABASE_URL", "postgres"),
@@ -19,6 +19,13 @@ SECRET = [
     ("SLACK_WEBHOOK_URL", "x"),
     ("SENTRY_DSN", "x"),
     ("MY_SECRET", "x"),
+    ("JWT", "x"),
+    ("AUTHORIZATION", "x"),
+    ("CREDS", "x"),
+    ("AWS_CREDS", "x"),
+    ("NETRC", "x"),
+    ("SESSION_ID", "x"),
+    ("MYPWD", "x"),
     ("DB_PWD", "x"),
     ("AZURE_STORAGE_CONNECTION_STRING", "x"),
     ("BASIC_AUTH", "x"),
@@ -49,6 +56,9 @@ PUBLIC = [
     ("ENDPOINT", "tcp://node1:2222"),
     ("PATH", "/usr/bin:/bin"),
     ("PWD", "/home/me"),
+    ("OLDPWD", "/home/me"),
+    ("XDG_SESSION_ID", "4"),
+    ("AUTHORS", "me"),
     ("MODEL", "risk-model-0123456789"),
     ("COMMIT", "0123456789abcdef0123456789abcdef01234567"),
 ]
@@ -140,6 +150,11 @@ def test_sbatch_does_not_get_what_was_not_named(tmp_path: Path) -> None:
         (["train.py", "--wandb-api-key=abcdef0123456789"], ["train.py", "--wandb-api-key=***"]),
         (["train.py", "--note", "hf_abcdefghijklmnop"], ["train.py", "--note", "***"]),
         (["train.py", "https://me:pw@data/x"], ["train.py", "***"]),
+        (["train.py", "--api-key", "v1", "--password=1234"], ["train.py", "--api-key", "***", "--password=***"]),
+        (["train.py", "-token", "abc", "logger.api_key=abc"], ["train.py", "-token", "***", "logger.api_key=***"]),
+        (["train.py", "--header", "Authorization: Bearer abcd"], ["train.py", "--header", "***"]),
+        (["train.py", "--pad-token", "PAD", "--secret-dim", "64", "--token=none", "--auth", "true"], None),
+        (["train.py", "--password-file", "/run/p", "--password", "~/p", "--token", "--resume"], None),
         (["train.py", "--max-tokens", "409600000000"], None),
         (["train.py", "--special-token", "<eos>", "--token-file", "/home/me/token.txt"], None),
         (["train.py", "--tokenizer", "bert-base-uncased", "--key", "x"], None),
@@ -156,3 +171,31 @@ def test_a_secret_argument_reaches_the_script_alone(ddpkit: DDPKIT, tmp_path: Pa
     files = [path for path in (tmp_path / "logs").rglob("*") if path.is_file() and path.stat().st_mode & 0o077]
     assert "run.json" in [path.name for path in files]
     assert [path.name for path in files if "hf_abcd" in path.read_text(errors="replace")] == []
+
+
+@pytest.mark.parametrize("value", ["short", "it's 'a' \"secret\"", "secret-0123456789", "a b"])
+def test_the_plan_of_a_report_shows_no_secret_argument(value: str) -> None:
+    """In a script, in one inside it, and where a setting assigns it."""
+    command = ["train.py", "--api-key", value, f"--password={value}", "--lr", "1"]
+    inner = f"exec {join(command)}"
+    text = (
+        f"sh -c {quote(inner)}\n{inner}\nsh -c {quote(f'sh -c {quote(inner)}')}\nexport WANDB_API_KEY={quote(value)}\n"
+    )
+    text += "srun --export=ALL,HF_TOKEN=hf_short --max-tokens=4096 MASTER_PORT=29500\n"
+    shown = hide_in_script(text, command)
+    for part in (value, "hf_short", *value.split("'")[:1]):
+        assert part not in shown
+    assert shown.count("--lr 1") == 3
+    assert "--max-tokens=4096 MASTER_PORT=29500" in shown
+
+
+def test_no_file_that_others_may_read_has_a_secret_argument(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("")
+    args = ["--url", "https://u:SECRETa@h/x", "hf_SECRETb1234567", "--t=ghp_SECRETc1234567", "sk-SECRETd12345678"]
+    args += ["--db=postgres://u:SECRETe@h/db", "--api-key", "SECRETf", "--password=SECRETg"]
+    assert ddpkit("launch", "-n", "1", "--", "train.py", *args).returncode == 0
+    assert ddpkit("report").returncode == 0
+    shown = "".join(ddpkit(*words).stdout for words in (["ps", "--json"], ["status", "--json"]))
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert {"run.json", "launch.json", "report.html"} <= {path.name for path in files}
+    assert "SECRET" not in shown + "".join(path.read_text(errors="replace") for path in files)

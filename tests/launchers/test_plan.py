@@ -34,7 +34,8 @@ from ddpkit.launchers.plan import (
     World,
     plan_as_dict,
 )
-from ddpkit.launchers.shell import Raw, Secret, guard
+from ddpkit.launchers.shell import Raw, Secret, exports, guard
+from ddpkit.launchers.slurm import SLURM
 from ddpkit.node.rank.rank_observe import OBSERVERS
 from ddpkit.run import run_files
 
@@ -606,3 +607,14 @@ def test_ranks_are_observed_if_that_was_asked_for(observe: tuple[str, ...]) -> N
 )
 def test_ranks_of_a_node_from_the_requested_gpus(options: dict[str, object], ranks: int) -> None:
     assert make(options, JOB, replace(ASKED, nnodes=1), "slurm-srun").world_size == ranks
+
+
+@pytest.mark.parametrize("printed", ["1;touch x", "$(id)", "-a", "7\x1b]0;T\x07", "x" * 200])
+def test_what_a_scheduler_prints_in_the_place_of_an_id_is_none(printed: str) -> None:
+    scheduler = replace(SLURM, job_id=r"^job (.*)$")  # as a site's own backend may have it
+    assert scheduler.id_in("hello\njob 17.server[]\n") == "17.server[]"
+    assert scheduler.id_in(f"job {printed}") == ""
+
+
+def test_a_variable_that_a_node_names_is_one_word() -> None:
+    assert exports({"A": None, "X; touch y": None}) == ["unset A 'X; touch y'"]

@@ -204,3 +204,18 @@ def test_keys_of_one_hash_take_no_quadratic_time() -> None:
     assert time.process_time() - began < 10  # all of them in one table: minutes
     many = dict.fromkeys(range(5000))
     assert read_value(Writer().write(many)) == many
+
+
+@pytest.mark.parametrize(
+    "forms",
+    [
+        [{"bytes": [0, 8]}, {"bytes": [0, 8]}],
+        [{"bytes": [0, 8]}, {"str": [7, 1]}],
+        [{"bytearray": [0, 5]}, {"array": [4, 4, "<i4", [1]]}],
+        {"dict": [[{"bytes": [0, 8]}, {"tensor": [0, 8, "int64", [1]]}]]},
+    ],
+)
+def test_bytes_that_several_forms_name_are_refused(forms: object) -> None:
+    """Each would be a copy: some hundred times what a node has sent."""
+    with pytest.raises(BadValueError, match="more than once"):
+        read_value(file_of({"value": forms}, b"01234567"))

@@ -723,12 +723,11 @@ def test_no_hint_names_a_host_that_others_wrote_down(ddpkit: DDPKIT, tmp_path: P
     folder = tmp_path / ID
     session = {"token": "0123456789abcdef"}
     planted(folder, backend="local", state="running", launcher_host="evil.example.org", session=session)
-    shown = ddpkit(*words, str(folder))
-    assert f"evil.example.org 'ddpkit {words[0]} {folder}" in shown.stdout + shown.stderr
-    folder.chmod(0o777)
-    shown = ddpkit(*words, str(folder))
-    assert "not visible from here" in shown.stdout + shown.stderr
-    assert "ssh " not in shown.stdout + shown.stderr
+    for mode in (0o755, 0o777):  # a directory of this user's may be an archive that was unpacked
+        folder.chmod(mode)
+        shown = ddpkit(*words, str(folder))
+        assert "not visible from here" in shown.stdout + shown.stderr
+        assert "ssh " not in shown.stdout + shown.stderr
 
 
 # ---- the directory of a team, to which its group can write
@@ -952,3 +951,49 @@ def test_a_job_loads_no_program_by_a_link_that_others_can_lead_elsewhere(
     done = ddpkit("launch", "-b", "slurm-srun", "-N", "1", "-n", "2", *where, "--dry-run", "--", "job.py")
     assert done.returncode == (121 if refused else 0), done.stderr
     assert refused in done.stderr
+
+
+@pytest.mark.parametrize("log", ["{top}/secret", "{folder}/job.log", "{folder}/array_{{job}}"])
+def test_no_output_outside_of_its_directory_is_shown_for_a_record_of_no_index(
+    ddpkit: DDPKIT, tmp_path: Path, log: str
+) -> None:
+    """As of an archive that was unpacked: all its files are this user's, and what they say is another's."""
+    (tmp_path / "secret").write_text("PRIVATE\n")
+    folder, page = tmp_path / "logs" / ID, tmp_path / "page.html"
+    job = {"log": log.format(top=tmp_path, folder=folder), "many": "array" in log}
+    planted(folder, state="failed", exit_code=1, job_id="7", job=job)
+    for name in ("job.log", "array_7_1"):
+        (folder / name).symlink_to(tmp_path / "secret")
+    done = ddpkit("logs", str(folder))
+    assert "PRIVATE" not in done.stdout
+    assert "names an output outside of its directory, and is not in this user's index" in done.stderr
+    for words in (("explain",), ("report", "-o", str(page)), ("status",)):
+        done = ddpkit(*words, str(folder))
+        assert "PRIVATE" not in done.stdout + done.stderr + (page.read_text() if page.exists() else "")
+
+
+def test_no_hint_of_a_record_of_no_index_names_its_host_or_its_program(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    """As of an archive that was unpacked. What is pasted would connect to a stranger's host, or run his program."""
+    folder = tmp_path / "logs" / ID
+    failure = {
+        "host": "evil1", "rank": 0, "what": "rank", "code": 1, "signal": None,
+        "diagnosis": {"id": "x", "cause": "c", "fix": "sh /evil/fix"},
+    }  # fmt: skip
+    job = {"log": str(folder / "job.log"), "many": False, "controller": "evil2", "cluster": "evil3"}
+    cases: list[dict[str, Any]] = [
+        {"launcher_host": "evil4", "launcher_python": "/evil/python3", "state": "running"},
+        {"launcher_host": "localhost", "launcher_python": "/evil/python3", "state": "running"},
+        {"launcher_host": "evil4", "launcher_python": "/evil/python3", "job_id": "7", "job": job},
+        {"job_id": "7", "job": job},
+        {"state": "failed", "exit_code": 1, "failure": failure},
+    ]
+    for case in cases:
+        planted(folder, **case)
+        for words in (("status",), ("status", "--json"), ("explain",), ("report",), ("dump",), ("top",), ("stop",)):
+            done = ddpkit(*words, str(folder))
+            assert "Traceback" not in done.stderr
+            hints = re.findall(r"(?m)^ *(?:hint|to follow it|fix):? .*", done.stdout + done.stderr)
+            hints += re.findall(r'"(?:hint|fix)": ".*"', done.stdout)
+            assert not [line for line in hints if "evil" in line], (case, words, hints)
+    (page,) = tmp_path.glob("**/report.html")
+    assert "sh /evil/fix" not in page.read_text()

@@ -10,6 +10,7 @@ from typing import Any
 
 from ddpkit.diagnosis import verdict
 from ddpkit.diagnosis.outcome import Failure
+from ddpkit.errors import hide_in_text
 from ddpkit.launchers.node_facts import RecordedFacts
 from ddpkit.run import logs, metrics, slow_rank, timeline
 from ddpkit.run.documents import Ledger, ledger
@@ -50,8 +51,8 @@ def read(run: Run, *, metrics_file: Path | None = None) -> Files:
     """Look into the folder, and for the metrics of a run that lives, or that kept none, into its working folder."""
     folder = Path(run.folder)
     kept = metrics.in_folder(folder)
-    # A record that others can change may name any directory of this user's.
-    theirs = run.origin is Origin.OTHERS
+    # A record outside of the index may name any directory of this user's.
+    theirs = run.origin is not Origin.INDEX
     original = None if theirs else metrics.find(run.workdir, run.command, run.started, run.ended)
     path = metrics_file or kept or original
     beside = original.parent if original else folder if theirs else Path(run.workdir).expanduser()
@@ -83,8 +84,8 @@ def _tail(run: Run) -> tuple[str, ...]:
 
 
 POINTS = 1000  # of one curve; of more, every so many are shown
+CURVES = 40  # in one chart
 OTHERS = 6  # charts beside loss and accuracy
-TOGETHER = 24  # curves in one chart
 _NO_CURVES = ("step", "epoch", "seconds")
 
 
@@ -215,7 +216,7 @@ def report(now: RunStatus, files: Files, made: float) -> Report:
         metrics=str(files.metrics or ""),
         charts=tuple(charts(files.records)),
         preflight=_preflight(now, files),
-        plan=str((files.launch or {}).get("plan", "")),
+        plan=hide_in_text(str((files.launch or {}).get("plan", ""))),  # an older launch masked less
         attempts=run.attempts,
         ledger=ledger(run, made, first_step(files.timeline), files.saved),
         failure=run.failure,
@@ -306,23 +307,26 @@ def _place(host: str, ranks: Sequence[int], facts: RecordedFacts, versions: Vers
 def charts(records: Sequence[Mapping[str, Any]]) -> list[Chart]:
     """Loss and accuracy first, each of the other numbers in a chart of its own."""
     points: dict[str, list[tuple[float, float]]] = {}
-    for record in records:
+    for record in records:  # each name of each record once: a stranger's may have many of both
+        step = float(record["step"])
         for name, value in record.items():
-            number = _number(value)
-            if name not in _NO_CURVES and number is not None:
-                points.setdefault(name, []).append((float(record["step"]), number))
+            if name not in _NO_CURVES and (number := _number(value)) is not None:
+                points.setdefault(name, []).append((step, number))
     loss = [name for name in points if "loss" in name.lower()]
     accuracy = [name for name in points if "acc" in name.lower() and "loss" not in name.lower()]
-    shown = {*loss, *accuracy}
-    rest = [name for name in points if name not in shown]
-    groups = [("loss", loss[:TOGETHER]), ("accuracy", accuracy[:TOGETHER]), *((name, [name]) for name in rest[:OTHERS])]
-    curves = ((title, tuple(_curve(name, points[name]) for name in group)) for title, group in groups if group)
-    return [Chart(title=title, curves=group) for title, group in curves]
+    named = {*loss, *accuracy}
+    groups = [("loss", loss[:CURVES]), ("accuracy", accuracy[:CURVES])]
+    groups += [(name, [name]) for name in points if name not in named][:OTHERS]
+    return [
+        Chart(title=title, curves=tuple(_curve(name, points[name]) for name in group))
+        for title, group in groups
+        if group
+    ]
 
 
 def _curve(name: str, points: Sequence[tuple[float, float]]) -> Curve:
     every = -(-len(points) // POINTS)
-    shown = [*points[::every]]
+    shown = list(points[::every] if every > 1 else points)
     if every > 1 and shown[-1] != points[-1]:
         shown.append(points[-1])
     return Curve(name=name, points=tuple(shown), thinned=every > 1)
@@ -338,7 +342,7 @@ def _preflight(now: RunStatus, files: Files) -> Preflight:
     """Say what was checked before the start, by the launch and by `ddpkit test`, with what was found."""
     launch, test = files.launch, files.test
     notes = [Finding(status="note", where="", what=str(note), fix="") for note in (launch or {}).get("notes", ())]
-    theirs = now.run.origin is Origin.OTHERS  # a hint is a command of ddpkit's, and what others wrote is none
+    theirs = now.run.origin is not Origin.INDEX  # a hint is a command of ddpkit's, and what others wrote is none
     checks = [_finding(check) for check in (test or {}).get("checks", ()) if isinstance(check, dict)]
     checks = [replace(each, fix="") if theirs else each for each in checks]
     bad = [each for each in checks if each.status in ("fail", "warn")]

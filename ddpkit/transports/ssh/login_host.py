@@ -151,7 +151,7 @@ class LoginHost:
         if code is None:
             error = f"{argv[0]} did not answer in {timeout:g} s on {self.place}, and was ended"
             return Reply(exit_code=TIMED_OUT, error=error, timed_out=True)
-        return Reply(exit_code=code, output=output, error=" ".join(errors.split()))
+        return Reply(exit_code=code, output=str(output), error=" ".join(str(errors).split()))
 
     def open(self, argv: Sequence[str], changes: Mapping[str, str | None]) -> Stream:
         return _RemoteStream(self, self.call("start", argv=list(argv), changes=dict(changes)))
@@ -169,8 +169,12 @@ class LoginHost:
         return paths
 
     def read(self, path: str, offset: int, size: int) -> bytes:
-        text: str = self.call("read", ANSWER_LIMIT, path=path, offset=offset, size=size)
-        return text.encode("latin-1")
+        return _bytes(self.call("read", ANSWER_LIMIT, path=path, offset=offset, size=size))[:size]
+
+
+def _bytes(text: object) -> bytes:
+    """Return the bytes that a host sends as characters of Latin-1."""
+    return str(text).encode("latin-1", "replace")
 
 
 class _RemoteStream:
@@ -196,7 +200,7 @@ class _RemoteStream:
         except OSError as lost:
             self.ended = True
             return b"", f"{lost}".encode()
-        return output.encode("latin-1"), errors.encode("latin-1")
+        return _bytes(output), _bytes(errors)
 
     def close(self, patience: float) -> None:
         if not self.ended or patience:
