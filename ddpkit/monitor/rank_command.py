@@ -194,18 +194,24 @@ def _wait_on_terminal(process: subprocess.Popen[bytes], before: list[Any]) -> in
     Where Ctrl-Z stops it, this process stops as well: its shell waits for this process alone, and takes the terminal.
     """
     while _has_stopped(process):
-        theirs = termios.tcgetattr(0)
-        _take_terminal(before)
-        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGTSTP)  # until it is continued; without a shell that could, it does not stop
-        signal.signal(signal.SIGTSTP, signal.SIG_IGN)
-        if os.tcgetpgrp(0) == os.getpgrp():  # `fg`, and not `bg`
-            termios.tcsetattr(0, termios.TCSADRAIN, theirs)
-            os.tcsetpgrp(0, os.getpgid(process.pid))
+        with suppress(OSError, termios.error):  # the terminal is gone
+            _stop_with(process.pid, before)
         process.send_signal(signal.SIGCONT)
-    with suppress(OSError, termios.error):  # it is gone
+    with suppress(OSError, termios.error):
         _take_terminal(before)
     return process.wait()
+
+
+def _stop_with(pid: int, before: list[Any]) -> None:
+    """Stop until this process is continued, with the terminal as it was before. Without a shell it does not stop."""
+    theirs = termios.tcgetattr(0)
+    _take_terminal(before)
+    signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGTSTP)
+    signal.signal(signal.SIGTSTP, signal.SIG_IGN)
+    if os.tcgetpgrp(0) == os.getpgrp():  # `fg`, and not `bg`
+        termios.tcsetattr(0, termios.TCSADRAIN, theirs)
+        os.tcsetpgrp(0, os.getpgid(pid))
 
 
 def _has_stopped(process: subprocess.Popen[bytes]) -> bool:
