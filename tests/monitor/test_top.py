@@ -376,7 +376,8 @@ def test_a_launcher_on_another_host(start: START, ddpkit: DDPKIT, script: SCRIPT
     beside.replace(path)
     done = ddpkit("top", str(run_of(tmp_path)), env={"XDG_STATE_HOME": str(tmp_path / "none")})
     assert done.returncode == 121
-    assert f"hint: ssh -t faraway '{sys.executable} -m ddpkit top {run_of(tmp_path)}'" in done.stderr
+    assert "it is on faraway, and not visible from here" in done.stderr
+    assert "hint: " not in done.stderr  # this index does not have it: somebody else may have named that host
     (tmp_path / "go").touch()
     assert command.end() == 0
 
