@@ -165,7 +165,7 @@ def test_a_corrected_command_line_shows_no_secret(option: str, typed: TYPED) -> 
     done = typed(f"launch -n two --env A=b {option}HF_TOKEN=hidden -- train.py --env HF_TOKEN=own")
     assert "hidden" not in done.err
     assert "--env A=b --env" in done.err
-    assert done.err.endswith("-- train.py --env HF_TOKEN=own\n")
+    assert done.err.endswith("-- train.py --env 'HF_TOKEN=***'\n")
 
 
 TOKEN = "hf_" + "AbCdEfGh" * 4

@@ -75,18 +75,6 @@ def test_the_files_of_a_project(tmp_path: Path) -> None:
     assert len(names) == len(set(names))
 
 
-def test_a_gitignore_that_is_no_file_holds_up_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ddpkit.execution.copies.LIST_LIMIT", 1.0)
-    (tmp_path / "inner").mkdir()
-    os.mkfifo(tmp_path / "inner/.gitignore")
-    with pytest.raises(UsageError) as error:
-        project_files(str(tmp_path), "logs")
-    assert "has not listed" in error.value.message
-    assert error.value.hint == f"find {tmp_path} -name .gitignore ! -type f"
-    found = subprocess.run(error.value.hint, shell=True, capture_output=True, text=True, check=True).stdout
-    assert found == f"{tmp_path}/inner/.gitignore\n"
-
-
 def test_a_change_of_any_kind_is_other_content(tmp_path: Path) -> None:
     file = tmp_path / "train.py"
     file.write_text("lr = 1")
