@@ -25,7 +25,7 @@ LATE = 0.5  # seconds
 LONGEST_SILENCE = 600.0  # seconds between two checks of a node whose task is silent: SLURM suspends some for hours
 NOT_STARTED = 123  # ddpkit's exit code where nothing was started
 OUT_OF_MEMORY = "Out Of Memory"  # srun's word in place of the signal, which was SIGKILL
-PASSED_ON = ("hello", "start", "left", "daemons", "stuck")
+PASSED_ON = ("hello", "start", "left", "daemons", "stuck", "out")  # output: a prompt, which has no line end
 OBSERVED = ("start", "mark", "versions", "steps")
 OBSERVE = "observe"  # in place of a label: an event for the file of what ranks report of their start and their steps
 
@@ -283,9 +283,8 @@ class StepReader:
             self.step = event.get("step", "")
         # `at`: of the task's shell, before the runtime of its container
         event["host"] = task.host = event["host"] if kind in ("hello", "at") else task.host
-        if kind == "out":
-            asks = event.get("prompt", False)  # it has no line end
-            yield from [("", event)] if asks else self._text(number, rank, event["fd"], event["data"])
+        if kind == "out" and not event.get("prompt"):
+            yield from self._text(number, rank, event["fd"], event["data"])
             return
         if kind in OBSERVED:
             yield OBSERVE, {**event}  # in the node's time, as are all reports of its ranks
