@@ -37,7 +37,6 @@ from ddpkit.transports.srun import overlap_step
 
 _FUTURE = "from __future__ import annotations\n"  # the first text has it, where it must stand
 BEFORE = 1 << 16  # bytes that a node may print before it carries a connection
-_ENDS = (os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED)
 _FOR_THE_COMMAND = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP)
 _SSH = (*OURS, "-oEscapeChar=none")  # for a person, unlike `hosts.ALONE`: ssh may ask
 
@@ -216,14 +215,13 @@ def _stop_with(pid: int, before: list[Any]) -> None:
 
 def _has_stopped(process: subprocess.Popen[bytes]) -> bool:
     """Wait until a command has stopped or ended. Returns whether it has stopped."""
-    with suppress(ChildProcessError):  # a handler of a signal has seen its end
-        while True:
-            seen = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WSTOPPED | os.WNOWAIT)
-            if seen is None or seen.si_code in _ENDS:
-                break
-            if os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOHANG):
-                return True
-    return False
+    try:
+        _, status = os.waitpid(process.pid, os.WUNTRACED)
+    except ChildProcessError:  # a handler of a signal has seen its end
+        return False
+    if not os.WIFSTOPPED(status):
+        process.returncode = os.waitstatus_to_exitcode(status)
+    return os.WIFSTOPPED(status)
 
 
 def _take_terminal(state: list[Any]) -> None:
