@@ -92,7 +92,7 @@ def _run_list(argv: Sequence[str], workdir: str) -> str:
         if not isinstance(problem, subprocess.TimeoutExpired):
             raise
         what = f"rsync has not listed {workdir} in {LIST_LIMIT:g} s: many files, or a slow disk"
-        raise UsageError(what, f"find {quote(workdir)} | wc -l") from None
+        raise UsageError(what, f"ls -lR {quote(workdir)}") from None
     if process.returncode:
         raise UsageError(f"rsync cannot list {workdir}: {os.fsdecode(errors).strip()}", f"ls -lR {quote(workdir)}")
     return os.fsdecode(output)
