@@ -16,6 +16,7 @@ import paramiko
 import pytest
 from paramiko.common import AUTH_SUCCESSFUL, OPEN_SUCCEEDED
 from program import run_to_end
+from ssh_server import serve
 
 RECORD = {
     "run_id": "20261130-120000-train-0001",
@@ -51,7 +52,6 @@ sys.exit(main())
 class Host(paramiko.ServerInterface):
     """A host on which another program than ddpkit answers."""
 
-    key: paramiko.PKey
     answer: bytes = b""
     code: int = 0
     sent: int = 0
@@ -79,24 +79,14 @@ class Host(paramiko.ServerInterface):
         channel.send_exit_status(self.code)
         channel.close()
 
-    def serve(self, listener: socket.socket) -> None:
-        while True:
-            try:
-                connection, _ = listener.accept()
-            except OSError:
-                return  # closed: the test is over
-            transport = paramiko.Transport(connection)
-            transport.add_server_key(self.key)
-            transport.start_server(event=threading.Event(), server=self)
-
 
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[tuple[Host, Callable[..., subprocess.CompletedProcess[str]]]]:
     """A host, and a launch on it."""
     listener = socket.create_server(("127.0.0.1", 0))
     port, key = listener.getsockname()[1], paramiko.RSAKey.generate(2048)
-    server = Host(key)
-    threading.Thread(target=server.serve, args=(listener,), daemon=True).start()
+    server = Host()
+    threading.Thread(target=serve, args=(server, key, listener), daemon=True).start()
     (tmp_path / ".ssh").mkdir(mode=0o700)
     (tmp_path / ".ssh/known_hosts").write_text(f"[127.0.0.1]:{port} ssh-rsa {key.get_base64()}\n")
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / ".ssh/key")], check=True)

@@ -16,6 +16,7 @@ import pytest
 from paramiko.common import AUTH_FAILED, AUTH_PARTIALLY_SUCCESSFUL, AUTH_SUCCESSFUL, OPEN_SUCCEEDED
 from paramiko.server import InteractiveQuery
 from program import run_to_end
+from ssh_server import serve
 from terminal import Terminal
 
 PROMPT = "\x1b]0;owned\x07Code\x1b[31m:"  # a title, a bell and a colour
@@ -44,7 +45,6 @@ else:
 class Server(paramiko.ServerInterface):
     """An sshd that accepts every key, and then asks for a code."""
 
-    key: paramiko.PKey
     prompt: str
     methods: str = "publickey,keyboard-interactive"
     answers: list[str] = field(default_factory=list)
@@ -67,16 +67,6 @@ class Server(paramiko.ServerInterface):
 
     def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
         return True
-
-    def serve(self, listener: socket.socket) -> None:
-        while True:
-            try:
-                connection, _ = listener.accept()
-            except OSError:
-                return  # closed: the test is over
-            transport = paramiko.Transport(connection)
-            transport.add_server_key(self.key)
-            transport.start_server(event=threading.Event(), server=self)
 
 
 @dataclass
@@ -103,8 +93,8 @@ def node(tmp_path: Path) -> Iterator[Node]:
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     key = paramiko.RSAKey.generate(2048)
-    server = Server(key, PROMPT)
-    threading.Thread(target=server.serve, args=(listener,), daemon=True).start()
+    server = Server(PROMPT)
+    threading.Thread(target=serve, args=(server, key, listener), daemon=True).start()
     (tmp_path / ".ssh").mkdir(mode=0o700)
     (tmp_path / ".ssh/known_hosts").write_text(f"[127.0.0.1]:{port} ssh-rsa {key.get_base64()}\n")
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "key")], check=True)
