@@ -18,6 +18,7 @@ from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Any, NamedTuple
 
 from ddpkit.errors import DdpkitError, UsageError, install, no_process
@@ -37,7 +38,7 @@ from ddpkit.transports.srun import overlap_step
 
 _FUTURE = "from __future__ import annotations\n"  # the first text has it, where it must stand
 BEFORE = 1 << 16  # bytes that a node may print before it carries a connection
-_FOR_THE_COMMAND = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP)
+_FOR_THE_COMMAND = (signal.SIGINT, signal.SIGQUIT)
 _SSH = (*OURS, "-oEscapeChar=none")  # for a person, unlike `hosts.ALONE`: ssh may ask
 
 
@@ -190,46 +191,83 @@ def run_on_terminal(place: RankPlace, words: Sequence[str]) -> int:
 def _wait_on_terminal(process: subprocess.Popen[bytes], before: list[Any]) -> int:
     """Wait for a command. Returns its code; the terminal is as it was.
 
-    Where Ctrl-Z stops it, this process stops as well: its shell waits for this process alone, and takes the terminal.
+    Ctrl-Z stops the command and this process alike, and their shell continues both. A command that stops alone, such
+    as a shell with processes in front of its own, stops this process as well: the shell waits for this process alone.
     """
-    while _has_stopped(process):
-        with suppress(OSError, termios.error):  # the terminal is gone
-            _stop_with(process.pid, before)
-        process.send_signal(signal.SIGCONT)
+    state = _look(process)
+    while state is not _Child.ENDED:
+        if state is _Child.STOPPED:
+            state = _look(process, os.WNOHANG)  # perhaps both were stopped, and are continued
+        if state is _Child.SAME:
+            with suppress(OSError, termios.error):  # the terminal is gone
+                _stop_with(process.pid, before)
+            state = _look(process, os.WNOHANG)
+            if state is _Child.SAME:  # the shell has continued this process alone
+                process.send_signal(signal.SIGCONT)
+        if state in (_Child.SAME, _Child.RUNS):
+            state = _look(process)
     with suppress(OSError, termios.error):
-        _take_terminal(before)
+        _take_terminal(process.pid, before)
     return process.wait()
+
+
+class _Child(Enum):
+    """What has become of a command since the last look."""
+
+    SAME = auto()
+    STOPPED = auto()
+    RUNS = auto()  # again
+    ENDED = auto()
+
+
+def _look(process: subprocess.Popen[bytes], options: int = 0) -> _Child:
+    """Return what has become of a command, and wait for it without `os.WNOHANG`."""
+    try:
+        pid, status = os.waitpid(process.pid, options | os.WUNTRACED | os.WCONTINUED)
+    except ChildProcessError:  # a handler of a signal has seen its end
+        return _Child.ENDED
+    if not pid:
+        return _Child.SAME
+    if os.WIFSTOPPED(status):
+        return _Child.STOPPED
+    if os.WIFCONTINUED(status):
+        return _Child.RUNS
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return _Child.ENDED
 
 
 def _stop_with(pid: int, before: list[Any]) -> None:
     """Stop until this process is continued, with the terminal as it was before. Without a shell it does not stop."""
-    theirs = termios.tcgetattr(0)
-    _take_terminal(before)
-    signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+    _take_terminal(pid, before)
     os.kill(os.getpid(), signal.SIGTSTP)
-    signal.signal(signal.SIGTSTP, signal.SIG_IGN)
     if os.tcgetpgrp(0) == os.getpgrp():  # `fg`, and not `bg`
-        termios.tcsetattr(0, termios.TCSADRAIN, theirs)
         os.tcsetpgrp(0, os.getpgid(pid))
 
 
-def _has_stopped(process: subprocess.Popen[bytes]) -> bool:
-    """Wait until a command has stopped or ended. Returns whether it has stopped."""
+def _take_terminal(pid: int, state: list[Any]) -> None:
+    """Take the terminal from a command's process group, or from one that has ended, and set the terminal's state.
+
+    In the background it does nothing: another command of the user's shell has the terminal.
+    """
+    own, front = os.getpgrp(), os.tcgetpgrp(0)
+    if front not in (own, pid) and _is_group(front):
+        return
+    handler = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
     try:
-        _, status = os.waitpid(process.pid, os.WUNTRACED)
-    except ChildProcessError:  # a handler of a signal has seen its end
+        os.tcsetpgrp(0, own)
+        termios.tcsetattr(0, termios.TCSADRAIN, state)
+    finally:
+        signal.signal(signal.SIGTTOU, handler)
+
+
+def _is_group(number: int) -> bool:
+    try:
+        os.kill(-number, 0)
+    except ProcessLookupError:
         return False
-    if not os.WIFSTOPPED(status):
-        process.returncode = os.waitstatus_to_exitcode(status)
-    return os.WIFSTOPPED(status)
-
-
-def _take_terminal(state: list[Any]) -> None:
-    """Make this process the one in front, and set the terminal's state."""
-    handler = signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # a shell of the command had the terminal's foreground
-    os.tcsetpgrp(0, os.getpgrp())
-    termios.tcsetattr(0, termios.TCSADRAIN, state)
-    signal.signal(signal.SIGTTOU, handler)
+    except PermissionError:  # of processes of another user
+        return True
+    return True
 
 
 def relay_words(port: int) -> list[str]:

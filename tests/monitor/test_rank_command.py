@@ -135,6 +135,60 @@ def test_a_command_is_suspended_and_goes_on(waits: Command, clean_environ: dict[
     assert len(set(states)) == 1
 
 
+# It stops alone, as a program that reads Ctrl-Z as a key, and once more as soon as it is continued.
+STOPS_ALONE = """
+import os, signal, sys
+again = True
+def stop(*_):
+    global again
+    if again:
+        again = False
+        os.kill(os.getpid(), signal.SIGTSTP)
+signal.signal(signal.SIGCONT, stop)
+os.kill(os.getpid(), signal.SIGTSTP)
+print("read", input(), flush=True)
+"""
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="no shell with job control")
+def test_a_command_that_stops_alone(waits: Command, clean_environ: dict[str, str], tmp_path: Path) -> None:
+    """The shell has the terminal each time, also where the command stops again at once."""
+    env = {**clean_environ, "TERM": "xterm", "INPUTRC": "/dev/null", "PS1": "> "}
+    terminal = Terminal(["bash", "--norc", "--noediting", "-i"], tmp_path, env)
+    words = [sys.executable, "-m", "ddpkit", "shell", "--rank", "1", "--", sys.executable, "-c", STOPS_ALONE]
+    (tmp_path / "words").write_text(join(words))
+    os.write(terminal.handle, b'eval "$(cat words)"\n')
+    for number in range(2):
+        terminal.wait_for_bytes(b"Stopped", number + 1)
+        os.write(terminal.handle, b"echo in$((number + %d))\n" % number)
+        terminal.wait_for(partial(terminal.shows, f"in{number}$"))
+        os.write(terminal.handle, b"fg\n")
+    os.write(terminal.handle, b"a line\n")
+    terminal.wait_for(lambda: terminal.shows("read a line$"))
+    os.write(terminal.handle, b"echo code $?; exit\n")
+    assert terminal.end() == 0
+    assert terminal.shows("code 0$")
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="no shell with job control")
+def test_a_command_in_the_background_leaves_the_terminal(
+    waits: Command, clean_environ: dict[str, str], tmp_path: Path
+) -> None:
+    env = {**clean_environ, "TERM": "xterm", "INPUTRC": "/dev/null", "PS1": "> "}
+    terminal = Terminal(["bash", "--norc", "--noediting", "-i"], tmp_path, env)
+    os.mkfifo(tmp_path / "go")
+    words = [sys.executable, "-m", "ddpkit", "shell", "--rank", "1", "--", "cat", str(tmp_path / "go")]
+    ended = tmp_path / "ended"
+    os.write(terminal.handle, f"({join(words)}; touch {ended}) & cat\n".encode())
+    (tmp_path / "go").write_text("gone")  # opened when the command in the background reads it
+    terminal.wait_for(ended.exists)
+    os.write(terminal.handle, b"a line\n")
+    terminal.wait_for_bytes(b"a line\r\n", 2)  # by the terminal, and by `cat`
+    os.write(terminal.handle, b"\x04echo code $?; exit\n")
+    assert terminal.end() == 0
+    assert terminal.shows("code 0$")
+
+
 def test_a_process_with_a_reused_number_is_not_entered(tmp_path: Path) -> None:
     with subprocess.Popen(["sleep", "3600"], env={"DDPKIT_RUN": "mine"}) as process:
         try:
