@@ -294,7 +294,9 @@ def _is_survived(match: LogMatch, course: Course, *, fatal_below: bool) -> bool:
     end_reported = match.decisive or match.entry.evidence == "kernel" or match.entry.scope == "job"
     if not end_reported and course.goes_on(match):
         return True
-    return not match.decisive and course.is_completed(match)
+    # A job script prints its last line after a failure, too: without a step between, it says nothing of a sure cause.
+    trained = match.doubtful or course.steps_after(match) > 0
+    return not match.decisive and trained and course.is_completed(match)
 
 
 # ---- what the rest of the run shows

@@ -135,6 +135,14 @@ def test_what_a_run_survived_is_no_cause_also_alone(name: str) -> None:
         assert result.healthy
 
 
+@pytest.mark.parametrize("name", sorted({*WARNINGS} - {"caught"}))
+def test_what_a_quiet_run_survived_is_no_cause(name: str) -> None:
+    for end in filter(None, ENDS):
+        result = of(f"starting\n{WARNINGS[name]}\n{end}\n")
+        assert result.first is None, end
+        assert result.healthy
+
+
 @pytest.mark.parametrize("name", WARNINGS)
 def test_a_warning_does_not_push_the_failure_away(name: str) -> None:
     oom = "[rank2]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity"
@@ -150,10 +158,19 @@ def test_a_traceback_above_progress_that_was_written_at_the_end_is_the_cause() -
     assert first.id == "own-exception"
 
 
-def test_a_job_script_that_ends_is_no_sign_of_health() -> None:
-    first = of(f"{TRACE}Job finished at Fri May  1 10:00:00 UTC 2024\n").first
+SURE = {
+    "own-exception": TRACE,
+    "cuda-out-of-memory": "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total",
+    "lightning-2-removed": "TypeError: Trainer.__init__() got an unexpected keyword argument 'gpus'",
+}
+
+
+@pytest.mark.parametrize("id", SURE)
+@pytest.mark.parametrize("end", ["Job finished at Fri May  1 10:00:00 UTC 2024", "Training finished", "Done!"])
+def test_the_last_line_of_a_job_script_is_no_sign_of_health(id: str, end: str) -> None:
+    first = of(f"{SURE[id].strip()}\n{end}\n").first
     assert first is not None
-    assert first.id == "own-exception"
+    assert first.id == id
 
 
 @pytest.mark.parametrize(
