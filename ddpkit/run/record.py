@@ -468,32 +468,48 @@ class Versions:
 
 
 def read_code(workdir: str) -> Code | None:
-    """Ask git for the state of a directory; None where it is in no repository, or git is slow or absent."""
-    if _git(workdir, "rev-parse", "--git-dir") is None:
-        return None
-    commit = _git(workdir, "rev-parse", "--verify", "--quiet", "HEAD")
-    branch = _git(workdir, "symbolic-ref", "--quiet", "--short", "HEAD")
-    remote = _git(workdir, "config", "--get", "remote.origin.url")
-    return Code(
-        commit=next(iter(commit or ()), ""),
-        branch=next(iter(branch or ()), ""),
-        dirty=_is_dirty(workdir),
-        remote=without_secrets(next(iter(remote or ()), "")),
-    )
+    """Ask git for the state of a directory; None where it is in no repository, or git is slow or absent.
+
+    `dirty` is None where a look at the files could run a program that the repository's own settings name.
+    """
+    scopes, names, values = _settings(workdir)
+    remote = next((value for name, value in zip(names[::-1], values[::-1], strict=True) if name == _REMOTE), "")
+    own = [name for scope, name in zip(scopes, names, strict=True) if scope in ("local", "worktree")]
+    state = _git(workdir, *_STATUS) if own and all(map(_RUNS_NOTHING.fullmatch, own)) else None
+    if state is not None:
+        lines = state.splitlines()
+        facts = dict(line[2:].split(" ", 1) for line in lines if line.startswith("# branch."))
+        commit, branch = (facts.get(name, "") for name in ("branch.oid", "branch.head"))
+        dirty: bool | None = not all(line.startswith("# ") for line in lines)
+    else:
+        if _git(workdir, "rev-parse", "--git-dir") is None:
+            return None
+        commit = (_git(workdir, "rev-parse", "--verify", "--quiet", "HEAD") or "").strip()
+        branch = (_git(workdir, "symbolic-ref", "--quiet", "--short", "HEAD") or "").strip()
+        dirty = None
+    commit, branch = ("" if each in ("(initial)", "(detached)") else each for each in (commit, branch))
+    return Code(commit=commit, branch=branch, dirty=dirty, remote=without_secrets(remote))
 
 
-def _is_dirty(workdir: str) -> bool | None:
-    """Return whether tracked files differ from the commit; None where a look could run a program, and if git is old."""
-    listed = "".join(_git(workdir, "config", "--list", "--includes", "--show-scope", "--name-only", "-z") or ())
-    settings = listed.split("\0")
-    own = [name for scope, name in zip(settings[::2], settings[1::2], strict=False) if scope in ("local", "worktree")]
-    if not own or not all(map(_RUNS_NOTHING.fullmatch, own)):
-        return None
-    lines = _git(workdir, "status", "--porcelain", "--untracked-files=no", "--ignore-submodules=dirty")
-    return None if lines is None else bool(lines)
+_REMOTE = "remote.origin.url"
+_STATUS = (
+    "status",
+    "--porcelain=v2",
+    "--branch",
+    "--no-ahead-behind",
+    "--untracked-files=no",
+    "--ignore-submodules=dirty",
+)
 
 
-def _git(workdir: str, *words: str) -> list[str] | None:
+def _settings(workdir: str) -> tuple[list[str], list[str], list[str]]:
+    """Return the scope, the name and the value of each of git's settings; none where git is older than 2.26."""
+    words = (_git(workdir, "config", "--list", "--includes", "--show-scope", "-z") or "").split("\0")[:-1]
+    pairs = [each.partition("\n") for each in words[1::2]]
+    return words[::2], [name for name, _, _ in pairs], [value for _, _, value in pairs]
+
+
+def _git(workdir: str, *words: str) -> str | None:
     try:
         done = subprocess.run(
             ["git", *_GIT_SAFE, *words],
@@ -508,7 +524,7 @@ def _git(workdir: str, *words: str) -> list[str] | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout.splitlines() if done.returncode == 0 else None
+    return done.stdout if done.returncode == 0 else None
 
 
 def without_secrets(url: str) -> str:
