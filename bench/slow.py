@@ -152,7 +152,7 @@ def measure(strategy: str, kind: str, rounds: int, chance: random.Random) -> tup
                     slow_down = less_of_the_processor(pids[rank]) if kind == "cpu" else longer_sleeps(folder, rank)
                     with slow_down if question else nullcontext():
                         time.sleep(1)
-                        done = subprocess.run(ask, cwd=folder, env=env, capture_output=True, check=True)
+                        done = subprocess.run(ask, cwd=folder, env=env, stdout=subprocess.PIPE, check=True)
                     slow = json.loads(done.stdout)["slow"]
                     found = slow["ranks"] if slow else []
                     named += question and found == [rank]

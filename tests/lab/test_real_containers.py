@@ -6,11 +6,13 @@ hosts need the runtime: Debian has podman in each release, and apptainer in unst
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cluster import Lab
@@ -19,6 +21,12 @@ from conftest import PATIENCE
 ROOT = Path(__file__).parents[2]
 NODES = ("node1", "node2")
 MOUNTS = ",".join(f"{path}:{path}:ro" for path in dict.fromkeys(("/usr", sys.base_prefix, sys.prefix, str(ROOT))))
+PLACES: dict[str, dict[str, Any]] = {
+    "local": {"nproc_per_node": 2},
+    "ssh": {"nproc_per_node": 1, "hosts": [*NODES]},
+    "pdsh": {"nproc_per_node": 1, "hosts": [*NODES]},
+}
+JOB: dict[str, Any] = {"nproc_per_node": 1, "nnodes": 2}  # of SLURM
 torch = pytest.mark.torch
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -93,23 +101,32 @@ def inside(runtime: str, idle_lab: Lab, own: Path, tmp_path: Path) -> Iterator[R
         for host in (*NODES, "login"):
             idle_lab.run(host, "sh", "-c", PODMAN.format(own=own, image=image))
         start_up.write_text(f". {own}/environ\n{before}")
-    words = ["-o", f"container={image if runtime == 'apptainer' else 'localhost/skeleton'}"]
-    words += ["-o", f"container_runtime={runtime}", "--python", sys.executable]
-    words += ["-o", "container_args=--userns --contain --env=TMPDIR=/tmp"] if runtime == "apptainer" else []
+    options = {"container": str(image) if runtime == "apptainer" else "localhost/skeleton"}
+    options["container_runtime"] = runtime
+    if runtime == "apptainer":
+        options["container_args"] = "--userns --contain --env=TMPDIR=/tmp"
 
-    def run(way: str, *args: str, mounts: str = "") -> subprocess.CompletedProcess[str]:
+    def run(way: str, *args: str, mounts: str = "", program: str = "") -> subprocess.CompletedProcess[str]:
+        """Launch, or run a program whose argument is the keywords of that launch."""
         backend, _, starter = way.partition(" ")
         if backend.startswith("slurm") and runtime == "podman":
             pytest.skip("podman has no way into a SLURM task")
-        places = {"local": ["-n", "2"], "ssh": ["-n", "1", *NODES], "pdsh": ["-n", "1", *NODES]}
-        given = ["-b", backend, *places.get(backend, ["-N", "2", "-n", "1"])]
+        settings = {**options, "container_mounts": f"{MOUNTS}{mounts}"}
         if starter == "preload":
-            given += ["-o", "preload=json", *([] if backend == "slurm" else ["-o", "starter=ranks"])]
+            settings |= {"preload": "json"} if backend == "slurm" else {"preload": "json", "starter": "ranks"}
         elif starter:
-            given += ["-o", f"starter={starter}"]
-        given += [*words, "-o", f"container_mounts={MOUNTS}{mounts}", *args]
+            settings["starter"] = starter
+        if program:
+            keywords = {"backend": backend, **PLACES.get(backend, JOB), "python": sys.executable, "options": settings}
+            words = ["-c", program, json.dumps(keywords)]
+        else:
+            place = PLACES.get(backend, JOB)
+            given = ["-b", backend, "-n", str(place["nproc_per_node"]), "--python", sys.executable]
+            given += ["-N", "2"] if place is JOB else place.get("hosts", [])
+            given += [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
+            words = ["-m", "ddpkit", "launch", *given, *args]
         source = f". {own}/environ\n" if runtime == "podman" else ""
-        command = ["sh", "-c", f'{source}exec "$@"', "sh", sys.executable, "-m", "ddpkit", "launch", *given]
+        command = ["sh", "-c", f'{source}exec "$@"', "sh", sys.executable, *words]
         return idle_lab.run("login", *command, cwd=work, env={"NO_COLOR": "1"}, check=False, timeout=PATIENCE)
 
     yield run
@@ -129,6 +146,35 @@ def test_ranks_run_inside(way: str, inside: Run, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     shown = sorted(line.partition("rank inside: ")[2] for line in done.stdout.splitlines())
     assert shown == ["0 of 2", "1 of 2"], done.stdout
+
+
+CALL = """
+import json, os, sys
+import ddpkit
+def work(word):
+    import os
+    if word == "fail" and os.environ["RANK"] == "1":
+        raise ValueError("no data")
+    return [open("/etc/in-image").read().strip(), int(os.environ["RANK"]), word]
+keywords = json.loads(sys.argv[1])
+print(json.dumps(ddpkit.call(work, "x" * 9, **keywords)))
+try:
+    ddpkit.call(work, "fail", **keywords)
+except ddpkit.RankError as error:
+    print(json.dumps([error.rank, error.kind, error.reason]))
+print(len([path for path in ddpkit.runs()[0].folder.rglob("*") if path.parent.name == "call"]))
+"""
+
+
+@pytest.mark.parametrize("way", RANKS)
+def test_a_function_is_called_inside(way: str, inside: Run) -> None:
+    """Its values, and the exception of a rank; nothing of it is left."""
+    done = inside(way, program=CALL)
+    assert done.returncode == 0, done.stdout + done.stderr
+    values, failure, left = map(json.loads, done.stdout.splitlines())
+    assert values == [["rank inside:", rank, "x" * 9] for rank in range(2)]
+    assert failure == [1, "ValueError", "no data"]
+    assert left == 0
 
 
 @torch
