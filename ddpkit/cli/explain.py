@@ -189,9 +189,9 @@ def _texts(names: list[str], opened: list[str]) -> Iterator[tuple[str, LogText]]
 
 def _newest_run() -> str:
     """Return the id of the newest run of this project."""
-    from ddpkit.run import run_index, status
+    from ddpkit.run import status
 
-    newest = next((each.run for each in status.runs_of_project(run_index.list_runs())), None)
+    newest = next((each.run for each in status.runs_of_project(status.runs_near())), None)
     if newest is None:
         raise UsageError(
             "no log named, and no run of this project found", "ddpkit explain FILE, or COMMAND 2>&1 | ddpkit explain -"
@@ -252,7 +252,7 @@ def _record(name: str) -> Run | None:
     if Path(name).exists():
         return run_index.read_run(Path(name))
     try:
-        return run_index.find_run(name, run_index.list_runs(), "ddpkit explain {}")
+        return run_index.find_run(name, run_index.list_runs([name]), "ddpkit explain {}")
     except run_index.NoSuchRunError:
         return None
 

@@ -186,11 +186,13 @@ def choose(word: str | None, command: str, *, acts: bool = False, newest: bool =
     above, and none of several that run. `newest`: choose the newest, also where an older one runs. `command`: what the
     user can type instead, with `{}` for the run. Raises UsageError.
     """
-    known, project = run_index.list_runs(), current_project()
+    project = current_project()
     if word is not None:
+        known = run_index.list_runs([word] if word else ())
         if acts:
             return run_index.find_target(word, known, project, command, by_name=True)
         return run_index.find_run(word, known, command)
+    known = runs_near(acts=acts)
     mine = runs_of_project(known, acts=acts)
     not_ended = [entry for entry in mine if entry.run and not entry.run.state.ended]
     living = _living(not_ended, every=acts)
@@ -199,6 +201,7 @@ def choose(word: str | None, command: str, *, acts: bool = False, newest: bool =
     for entry in (*([] if newest else living), *mine):
         if entry.run is not None:
             return entry.run
+    known = run_index.list_runs()
     others = [entry for entry in known if entry.run is not None]  # all of other projects: `mine` is empty
     if not others:
         raise run_index.explain_missing("no run found", known, "ddpkit launch -- SCRIPT")
@@ -210,14 +213,22 @@ def choose(word: str | None, command: str, *, acts: bool = False, newest: bool =
     raise run_index.several_runs(f"no run of {where} found; runs of other projects", others, known, command, whole=acts)
 
 
+def runs_near(*, acts: bool = False) -> list[IndexEntry]:
+    """Return all runs, of which only those are read that can be `runs_of_project`."""
+    return run_index.list_runs([str(directory) for directory in _directories(acts=acts)])
+
+
+def _directories(*, acts: bool) -> list[Path]:
+    project = current_project()
+    return [] if project is None else [project] if acts else [*run_index.project_and_above(project)]
+
+
 def runs_of_project(known: Sequence[IndexEntry], *, acts: bool = False) -> list[IndexEntry]:
     """Return the runs of the project of the current directory; without any, of a directory above it.
 
     `acts`: a command changes them; then none above.
     """
-    project = current_project()
-    directories = [] if project is None else [project] if acts else run_index.project_and_above(project)
-    for directory in directories:
+    for directory in _directories(acts=acts):
         mine = [entry for entry in known if entry.run is not None and run_index.project_of(entry.run) == directory]
         if mine:  # a hold runs for days beside the launches, and is meant where it is named, or alone
             return [entry for entry in mine if entry.run and entry.run.hold is None] or mine
@@ -238,7 +249,7 @@ def started_here(known: Sequence[IndexEntry]) -> list[IndexEntry]:
 
 def living_here() -> list[Run]:
     """Return the runs that were started here, see `started_here`, and have not ended, as far as is known."""
-    mine = started_here(run_index.list_runs())
+    mine = started_here(runs_near(acts=True))
     runs = [entry.run for entry in mine if entry.run and not entry.run.state.ended]
     states = zip(runs, get_statuses(runs), strict=True)
     return [run for run, now in states if now.state.living_or_unknown]

@@ -48,6 +48,7 @@ KIND = "detach"  # of the directory in which the launcher gets its environment, 
 _NAMES = re.compile(r"given|answer|\.answer\.[0-9a-f]{16}")  # of what is in it
 DAY = 86400.0  # seconds after which such a directory is one of a start that was killed
 PATIENCE = 30.0  # seconds for tmux itself, which needs milliseconds
+TAKEN_WITHIN = 60  # seconds in which the first program is told what to become
 UNREAD = 60.0  # seconds for which a program that has ended is shown, if nobody reads what it said
 SILENCE = 8.0  # seconds after which a person is told that it is waited for, and again
 PREFIX = "ddpkit-"  # of a socket's name
@@ -56,7 +57,7 @@ HISTORY = 50000  # lines that one can scroll back to
 # The first program of the session: it becomes the launcher that was typed, with the environment that was there.
 _BECOME = """
 import json, os, signal, sys
-signal.alarm(60)  # nobody hands anything over: whoever started this is gone
+signal.alarm(int(sys.argv[2]))  # nobody hands anything over: whoever started this is gone
 with open(sys.argv[1], "rb") as pipe:
     given = json.loads(pipe.read())
 signal.alarm(0)
@@ -209,9 +210,11 @@ def _new_session(tmux: list[str], name: str, pipe: Path) -> int:
     argv += ["set-option", "-g", "-w", "remain-on-exit", "on", ";"]
     end = f"sleep {UNREAD:g}; exec {shlex.join([*tmux, 'kill-server'])}"
     argv += ["set-hook", "-g", "pane-died", f"run-shell -b {shlex.quote(end)}", ";"]
+    # Before 3.5 tmux can miss the end of a child (libutempter takes its SIGCHLD), until another child ends.
+    argv += ["run-shell", "-b", f"exec sleep {2 * TAKEN_WITHIN}", ";"]
     argv += ["set-option", "-g", "-w", "window-status-current-format", "", ";"]
     argv += ["new-session", "-d", "-s", name, "-x", "200", "-y", "50", "-P", "-F", "#{pane_pid}"]
-    return int(_tmux([*argv, sys.executable, "-S", "-I", "-c", _BECOME.rstrip(), str(pipe)]))
+    return int(_tmux([*argv, sys.executable, "-S", "-I", "-c", _BECOME.rstrip(), str(pipe), str(TAKEN_WITHIN)]))
 
 
 def _hand_over(pipe: Path, pid: int, env: Mapping[str, str]) -> None:

@@ -16,7 +16,7 @@ from terminal import Terminal
 from ddpkit.cli import runs
 from ddpkit.diagnosis.outcome import Diagnosis, Failure
 from ddpkit.run.record import Run
-from ddpkit.run.run_index import find_project, short_ids
+from ddpkit.run.run_index import find_project, list_runs, short_ids
 from ddpkit.run.state import RunState
 from ddpkit.run.status import RunStatus
 
@@ -42,6 +42,26 @@ def running(start: START, script: Callable[..., str]) -> Command:
 
 
 # ---- the run that is meant
+
+
+def test_records_that_nobody_asked_for_are_not_read(
+    ddpkit: DDPKIT, other: Path, clean_environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user has thousands of runs."""
+    for folder in (tmp_path, other):
+        assert ddpkit("launch", "-n", "1", "--", "true", cwd=folder).returncode == 0
+    mine, its = (next(folder.glob("logs/*")).name for folder in (tmp_path, other))
+    monkeypatch.setenv("XDG_STATE_HOME", clean_environ["XDG_STATE_HOME"])
+    for about, read, unread in (
+        ([str(tmp_path)], [mine], [its]),
+        ([str(other), "no such run"], [its], [mine]),
+        ([its[-4:]], [its], [mine]),
+        (["true"], [its, mine], []),
+        ([], [its, mine], []),
+    ):
+        known = list_runs(about)
+        assert [entry.run_id for entry in known if entry.run is not None] == read
+        assert [entry.run_id for entry in known if entry.unread] == unread
 
 
 @pytest.mark.parametrize("command", ["stop", "stop --now", "dump", "top", "report", "attach", "logs", "status"])
