@@ -16,6 +16,7 @@ ROWS = [Symptom(*row) for check in (OWN, BY_CLASS) for row in load().checks[chec
 # One line for each row, as Python, torch and their packages print it.
 PRINTED = (
     "KeyError: Required environment variable 'SLURM_NTASKS' not set",
+    "ValueError: Number of processes must be at least 1",
     "TypeError: forward() got an unexpected keyword argument 'labels'",
     "TypeError: __init__() missing 1 required positional argument: 'device_ids'",
     "TypeError: training_step() takes 3 positional arguments but 4 were given",
