@@ -17,6 +17,8 @@ ROWS = [Symptom(*row) for check in (OWN, BY_CLASS) for row in load().checks[chec
 PRINTED = (
     "KeyError: Required environment variable 'SLURM_NTASKS' not set",
     "ValueError: Number of processes must be at least 1",
+    "OSError: [Errno 28] inotify watch limit reached",
+    "grpc._channel._InactiveRpcError: <_InactiveRpcError of RPC that terminated with:",
     "TypeError: forward() got an unexpected keyword argument 'labels'",
     "TypeError: __init__() missing 1 required positional argument: 'device_ids'",
     "TypeError: training_step() takes 3 positional arguments but 4 were given",
