@@ -16,6 +16,12 @@ ROWS = [Symptom(*row) for check in (OWN, BY_CLASS) for row in load().checks[chec
 # One line for each row, as Python, torch and their packages print it.
 PRINTED = (
     "KeyError: Required environment variable 'SLURM_NTASKS' not set",
+    "ValueError: Number of processes must be at least 1",
+    "OSError: [Errno 28] inotify watch limit reached",
+    "requests.exceptions.HTTPError: 401 Client Error: Unauthorized for url: https://api.example.com/v1/models",
+    "requests.exceptions.HTTPError: 500 Server Error: Internal Server Error for url: http://localhost:8000/generate",
+    "redis.exceptions.ConnectionError: Error 111 connecting to localhost:6379. Connection refused.",
+    "grpc._channel._InactiveRpcError: <_InactiveRpcError of RPC that terminated with:",
     "TypeError: forward() got an unexpected keyword argument 'labels'",
     "TypeError: __init__() missing 1 required positional argument: 'device_ids'",
     "TypeError: training_step() takes 3 positional arguments but 4 were given",
