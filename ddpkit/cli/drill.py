@@ -29,7 +29,7 @@ _HEAD = ("ROW", "RESULT", "TIME", "STEPS LOST", "EVIDENCE")
 @app.command(
     cls=launch_command("grace", "hang_timeout", "log_dir", "preflight", "hold", "spares"),
     epilog="""It runs the script as it is, and injects one fault at a time. Give it arguments for a short run.
-The script's own checkpoints are never touched: it gets a new directory, by its option or its variable.
+The script saves in a new directory: give the name of the option, or of the variable, by which it is told of one.
 ddpkit drill -n 2 --checkpoint-dir-option --out --resume-args "--resume auto" -- train.py --steps 60
 ddpkit drill -n 2 --checkpoint-dir-variable CKPT_DIR --faults term,save-kill -- train.py
 ddpkit drill --remove logs/drill-20260131-235959-3fa9""",
@@ -54,7 +54,7 @@ def drill(
     time_limit: Annotated[str, option("--time-limit", "End the drill after this time.", "SECONDS", DRILL)] = "",
     remove: Annotated[str | None, option("--remove", "Remove the directory of an earlier drill.", "DIR", DRILL)] = None,
     yes: Annotated[
-        bool, option("-y --yes", "With --remove: also files in it that are not ddpkit's.", group=DRILL)
+        bool, option("-y --yes", "With --remove: also foreign files. Else: a library reads the option.", group=DRILL)
     ] = False,
     dry_run: Annotated[bool, option("--dry-run", "Print what would be done; start nothing.", group=DRILL)] = False,
     as_json: JsonFlag = False,
@@ -82,7 +82,7 @@ def drill(
         nodes=_nodes(settings),
         spares=settings.spares,
     )
-    _check(asked, settings, report)
+    _check(asked, settings, report, yes=yes)
     if dry_run:
         if as_json:
             asks = [{"row": row.value, "asks": rows.ASKED[row]} for row in asked.faults]
@@ -131,11 +131,12 @@ def _words(text: str) -> list[str]:
         raise UsageError(f"--resume-args {text!r}: {error}", 'add --resume-args "--resume auto"') from None
 
 
-def _check(asked: Drill, settings: LaunchSettings, report: str | None) -> None:
+def _check(asked: Drill, settings: LaunchSettings, report: str | None, *, yes: bool) -> None:
     """Refuse what cannot be a drill, before anything is made. Raises UsageError."""
     from ddpkit.execution import job
     from ddpkit.execution.prepare import transport_of
     from ddpkit.execution.requested_nodes import surroundings
+    from ddpkit.files import strangers
     from ddpkit.monitor.drill import run
     from ddpkit.transports.slurm_nodes import allocation
 
@@ -146,9 +147,11 @@ def _check(asked: Drill, settings: LaunchSettings, report: str | None) -> None:
         raise UsageError(
             "--checkpoint-dir-option and --checkpoint-dir-variable exclude each other", "remove one of them"
         )
-    if asked.variable and not run.is_named(asked.variable, asked.script, job.local_workdir(settings)):
-        what = f"{asked.variable} is in no file beside the script: it would save over its own checkpoints"
-        raise UsageError(what, "grep -rn environ *.py, for the name that the script reads")
+    workdir, name = job.local_workdir(settings), asked.variable or asked.option
+    if not yes and not run.reads(name, asked.script, workdir):
+        what = f"{name} is in no file beside the script: it would save over its own checkpoints"
+        look_for = "environ" if asked.variable else "add_argument"
+        raise UsageError(what, f"grep -rn {look_for} *.py, for what the script reads; --yes: a library reads {name}")
     own = next((name for name, host in settings.host.items() if asked.variable in host.env), None)
     if own is not None:  # what holds for one node wins over what holds for all
         what = f"{settings.file} sets {asked.variable} in [host.{own}]: the script would save over its own checkpoints"
@@ -160,6 +163,10 @@ def _check(asked: Drill, settings: LaunchSettings, report: str | None) -> None:
         raise UsageError(what, "salloc, and there the same command: it runs as a step")
     if asked.folder.exists() or asked.folder.is_symlink():
         raise UsageError(f"{asked.folder} exists: a drill writes only into a directory that it made", "--dir NEW")
+    script = run.script_file(asked.script, workdir)
+    if who := strangers(str(asked.folder), [str(script)] if script else []):
+        what = f"{', '.join(who)} can put another directory in the place of {asked.folder}, in which the script saves"
+        raise UsageError(what, "--dir DIR, in a directory that only you can change")
     if report is not None and os.path.lexists(report):
         raise UsageError(f"--report {report}: the file exists", "--report FILE, with another name")
 

@@ -11,6 +11,8 @@ import pytest
 from conftest import DDPKIT, START
 from program import wait_until
 
+from ddpkit.monitor.drill.run import reads
+
 SCRIPTS = Path(__file__).with_name("scripts")
 OPTIONS = "-n 2 -o starter=ranks --no-preflight --grace 5 --hang-timeout 8 --checkpoint-dir-option --out".split()
 
@@ -150,6 +152,47 @@ def test_a_script_that_would_save_over_its_own_checkpoints_is_refused(
     assert (done.returncode, "save over its own checkpoints" in done.stderr) == (121, True), done.stderr
     assert (scripts / "best.pt").read_text() == "of months"
     assert not (where / "logs").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "read"),
+    [
+        ("--ckpt-dir", 'parser.add_argument("--ckpt-dir")', True),
+        ("--ckpt-dir", "parser.add_argument('--ckpt_dir')", True),
+        ("--ckpt-dir", "class Options:\n    ckpt_dir: str = 'x'", True),
+        ("--ckpt-dir", "save(model, args.ckpt_dir)", True),
+        ("--ckpt-dir", "def main(steps=1, ckpt_dir='x'):", True),
+        ("--checkpoint-dir", 'parser.add_argument("--ckpt-dir")', False),
+        ("--out", 'out = model(x)\nparser.add_argument("--output")\nprint(out)', False),
+        ("--out", 'parser.add_argument("--out")', True),
+        ("trainer.out.dir=", "path = config.trainer.out.dir", True),
+        ("trainer.out.dir=", "path = config.trainer.directory", False),
+        ("CKPT_DIR", 'os.environ["CKPT_DIR"]', True),
+        ("CKPT_DIR", 'os.environ["MY_CKPT_DIR2"]', False),
+    ],
+)
+def test_a_script_that_does_not_read_the_name_is_not_started(name: str, text: str, read: bool, tmp_path: Path) -> None:
+    """It would save over the user's own checkpoints."""
+    (tmp_path / "job.py").write_text(text)
+    assert reads(name, ["job.py"], tmp_path) is read
+
+
+def test_an_option_that_no_file_has_is_refused(ddpkit: DDPKIT, scripts: Path) -> None:
+    words = ["drill", "-n", "2", "--checkpoint-dir-option", "--nowhere", "--dry-run"]
+    done = ddpkit(*words, "--", "training.py", cwd=scripts)
+    assert (done.returncode, "--nowhere is in no file beside the script" in done.stderr) == (121, True)
+    assert ddpkit(*words, "--yes", "--", "training.py", cwd=scripts).returncode == 0
+
+
+def test_a_directory_that_others_can_replace_is_refused(ddpkit: DDPKIT, scripts: Path, tmp_path: Path) -> None:
+    """Another user could lead the script to its own checkpoints, or give it one to load."""
+    (team := tmp_path / "team").mkdir()
+    team.chmod(0o777)
+    words = ["drill", *OPTIONS, "--dry-run", "--log-dir"]
+    done = ddpkit(*words, str(team / "logs"), "--", "training.py", cwd=scripts)
+    assert (done.returncode, "can put another directory in the place of" in done.stderr) == (121, True)
+    team.chmod(0o1777)
+    assert ddpkit(*words, str(team / "logs"), "--", "training.py", cwd=scripts).returncode == 0
 
 
 def test_what_is_not_the_drills_is_named_and_stays(ddpkit: DDPKIT, scripts: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import math
 import os
+import re
 import shlex
 import signal
 import sys
@@ -97,13 +98,32 @@ def parse_faults(text: str) -> tuple[Row, ...]:
     return tuple(row for row in Row if not names or row.value in names or row is Row.CLEAN)
 
 
-def is_named(variable: str, script: Sequence[str], workdir: Path) -> bool:
-    """Tell whether the script, or Python near it, contains a name. True for a program that is no file here."""
-    path = next(filter(None, (_file_of(word, workdir) for word in script)), None)
-    if path is None or any(variable in word for word in script):
+def reads(name: str, script: Sequence[str], workdir: Path) -> bool:
+    """Tell whether the script, or Python near it, reads an option or a variable. True for a program that is no file.
+
+    `name`: `CKPT_DIR`, `--ckpt-dir`, or `out.dir=`. An option can stand there as a name of Python: `args.ckpt_dir`.
+    """
+    path = script_file(script, workdir)
+    if path is None or any(name in word for word in script):
         return True
     near = islice(chain([path], path.parent.glob("*.py"), path.parent.glob("*/*.py")), FILES)
-    return any(variable.encode() in _start_of(each) for each in near)
+    pattern = re.compile(_pattern_of(name).encode())
+    return any(pattern.search(_start_of(each)) for each in near)
+
+
+def _pattern_of(name: str) -> str:
+    """Return an expression for the places where a program reads an option or a variable."""
+    if name.isidentifier():
+        return rf"(?<!\w){name}(?!\w)"
+    last = name.lstrip("-").rstrip("=").rpartition(".")[2]  # of `trainer.out.dir=`
+    word = "[-_]".join(map(re.escape, re.split("[-_]", last)))
+    as_option, as_key, as_keyword = rf"(?<![\w-])--?{word}(?![\w-])", rf"[.\"']{word}(?!\w)", rf"[(,]\s*{word}\s*="
+    return rf"{as_option}|{as_key}|{as_keyword}|(?<!\w){word}\s*:"
+
+
+def script_file(script: Sequence[str], workdir: Path) -> Path | None:
+    """Return the file of a script; None: it is none here."""
+    return next(filter(None, (_file_of(word, workdir) for word in script)), None)
 
 
 def _file_of(word: str, workdir: Path) -> Path | None:
@@ -255,9 +275,14 @@ class Running:
 
     def _judge(self, row: Row, folder: Path) -> Judged:
         """Make the directory of a row, carry out its launches, and judge them. An error of ddpkit: not tried."""
-        owned.make_directory(str(folder), KIND)
         checkpoints = folder / _CHECKPOINTS
-        owned.make_plain_directory(str(checkpoints))
+        try:
+            owned.make_directory(str(folder), KIND)
+            owned.make_plain_directory(str(checkpoints))
+        except OSError as error:
+            raise DdpkitError(
+                f"cannot make {checkpoints}: {error.strerror}", f"ls -ld {shlex.quote(str(folder.parent))}"
+            ) from None
         judges: Mapping[Row, Callable[[Path], Judged]] = {
             Row.CLEAN: self._clean_row,
             Row.EXIT: self._exit_row,
