@@ -134,16 +134,32 @@ _OPTIONS: Mapping[str, Any] = {"trust": "", "profile": None, "echo": False}  # o
 
 
 async def _begin_in_thread(begin: Callable[[], _T], end: Callable[[_T], None]) -> _T:
-    """Begin something in a thread. A task that is cancelled meanwhile waits until it has begun, and ends it."""
+    """Begin something in a thread. A task that is cancelled meanwhile waits until it has begun, and ends it.
+
+    Cancelled again, the task waits no longer, and a thread ends what has begun.
+    """
     import asyncio
 
-    begun = asyncio.ensure_future(_in_thread(begin))
+    begun: list[_T] = []
+    over = threading.Event()
+
+    def work() -> _T:
+        try:
+            begun.append(begin())
+        finally:
+            over.set()
+        return begun[0]
+
+    def end_it() -> None:
+        over.wait()
+        for started in begun:
+            end(started)
+
     try:
-        return await asyncio.shield(begun)
+        return await _in_thread(work)
     except asyncio.CancelledError:
         with suppress(Exception):
-            started = await begun
-            await _in_thread(lambda: end(started))
+            await _in_thread(end_it)
         raise
 
 

@@ -23,6 +23,7 @@ from program import MARK, PATIENCE, marked
 
 import ddpkit
 from ddpkit import config
+from ddpkit.api.calls import _begin_in_thread
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("own_place")]
 
@@ -369,6 +370,24 @@ def test_await_and_cancel() -> None:
 
     assert asyncio.run(work()) == [[0], [1], [4], [1], [2]]
     assert sorted(run.state for run in ddpkit.runs()) == ["done"] * 5 + ["failed", "stopped"]
+
+
+def test_a_task_that_is_cancelled_twice_while_its_call_starts_ends_it() -> None:
+    may_begin, ended = threading.Event(), threading.Event()
+
+    async def work() -> None:
+        task = asyncio.ensure_future(_begin_in_thread(may_begin.wait, lambda _: ended.set()))
+        for _ in range(2):
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not ended.is_set()
+        may_begin.set()
+
+    asyncio.run(work())
+    assert ended.wait(PATIENCE)
 
 
 def test_calls_from_threads() -> None:

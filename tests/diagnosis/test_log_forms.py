@@ -165,12 +165,12 @@ SURE = {
 }
 
 
-@pytest.mark.parametrize("id", SURE)
+@pytest.mark.parametrize("name", SURE)
 @pytest.mark.parametrize("end", ["Job finished at Fri May  1 10:00:00 UTC 2024", "Training finished", "Done!"])
-def test_the_last_line_of_a_job_script_is_no_sign_of_health(id: str, end: str) -> None:
-    first = of(f"{SURE[id].strip()}\n{end}\n").first
+def test_the_last_line_of_a_job_script_is_no_sign_of_health(name: str, end: str) -> None:
+    first = of(f"{SURE[name].strip()}\n{end}\n").first
     assert first is not None
-    assert first.id == id
+    assert first.id == name
 
 
 @pytest.mark.parametrize(
