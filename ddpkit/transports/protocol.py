@@ -502,6 +502,6 @@ def request(step: Step, plan: Plan) -> str:
             "grace": plan.grace,
             "silence": plan.heartbeat_timeout,
             "stdin": plan.stdin if plan.stdin in step.ranks else None,
-            "cpus": step.env.get(plans.CPUS, ""),
+            "cpus": step.env.get(plans.CPUS) or "",  # None: that of another launch is left out
         }
     )

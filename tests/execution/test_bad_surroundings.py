@@ -15,6 +15,7 @@ import pytest
 from conftest import DDPKIT, PATIENCE
 from run_logs import all_lines
 
+from ddpkit.config import VARIABLES
 from ddpkit.errors import LaunchError
 from ddpkit.transports.protocol import LocalLink
 
@@ -88,6 +89,22 @@ def test_a_supervisor_that_cannot_start_is_an_error_of_the_launch() -> None:
 
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 STRICT = {"PYTHONIOENCODING": "utf-8:strict"}  # what a locale like en_US.UTF-8 has
+
+
+INTERNAL = sorted(
+    name for name, meaning in VARIABLES.items() if meaning.startswith("internal") or name == "DDPKIT_CPUS"
+)
+
+
+@pytest.mark.parametrize("name", INTERNAL)
+def test_variables_of_another_launch_do_not_count(name: str, tmp_path: Path, clean_environ: dict[str, str]) -> None:
+    """They come with a shared profile, or where a rank of one launch begins another."""
+    program = "import ddpkit\nprint(ddpkit.call(divmod, 7, 2, nproc_per_node=2))"
+    env = {**clean_environ, name: "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=env, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "[(3, 1), (3, 1)]\n"), done.stderr
 
 
 @pytest.mark.new_python
