@@ -893,4 +893,4 @@ def name_foreign_files(foreign: Mapping[str, Sequence[str]]) -> None:
     for folder, names in foreign.items():
         if names:
             more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
-            note(f"not made by ddpkit, in {folder}: {', '.join(names[:LISTED])}{more}")
+            note(f"not made by ddpkit, in {folder}: {', '.join(map(one_line, names[:LISTED]))}{more}")

@@ -37,9 +37,9 @@ def test_the_trainer_of_transformers_tells_the_part_of_its_epochs() -> None:
 
 
 def test_a_named_step_comes_before_another_number_that_grows() -> None:
-    key = find_key(lines("12:00:0{n} step {n}"))
+    key = find_key(lines("12:00:0{n} seen {n} step {n}"))
     assert key is not None
-    assert key.places == (3,)
+    assert key.places == (1,)
 
 
 def test_nothing_grows() -> None:
@@ -51,6 +51,26 @@ def test_a_resume_with_other_results_is_found() -> None:
     first = lines("step {n} loss {loss:.4f}", count=4)
     assert differs(pace, first, lines("step {n} loss {loss:.4f}", start=4, count=4)) is None
     assert "at step 4 loss is 0.9" in (differs(pace, first, lines("step {n} loss 0.9", start=4, count=4)) or "")
+
+
+@pytest.mark.parametrize(
+    ("form", "now"),
+    [
+        ("2026-11-30 16:{minute}:{n:02},123 INFO step {n} loss 0.5", ""),
+        ("[16:{minute}:{n:02}] step {n} loss 0.5", ""),
+        ("30 Nov 16 {minute} step {n} loss 0.5", ""),
+        ("step {n} loss 0.5 rate {minute}", "rate is 44"),
+    ],
+)
+def test_a_clock_is_no_result(form: str, now: str) -> None:
+    """The clean run and the one before the resume were in one minute."""
+
+    def shown(minute: int) -> list[Line]:
+        return [Line(float(n), 0, form.format(n=n, minute=minute)) for n in range(4)]
+
+    found = differs(learn(shown(43), 0.0), shown(43), shown(44))
+    assert now in (found or "")
+    assert bool(found) is bool(now)
 
 
 def test_steps_are_counted_as_they_come() -> None:

@@ -13,6 +13,7 @@ from statistics import median
 from typing import NamedTuple
 
 _NUMBER = re.compile(r"(?<![\d.])[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\d.]*\d)")
+_CLOCK = re.compile(r"\d{4}[-/]\d\d[-/]\d\d(?:[T ](?=\d))?|\b\d{1,2}:\d\d:\d\d(?:[.,]\d+)?")
 _LABEL = re.compile(r"([A-Za-z_]+)\W*$")
 _STEP = re.compile(r"(?i)step|iter|batch|update|^it$")
 _EPOCH = re.compile(r"(?i)epoch|round|^ep$")
@@ -81,7 +82,8 @@ class Pace:
 
 
 def split(text: str) -> tuple[str, tuple[float, ...]]:
-    """Split a line into its shape, with `#` for each number, and its numbers."""
+    """Split a line into its shape, with `#` for each number, and its numbers. Dates and times of the day are none."""
+    text = _CLOCK.sub("@", text)
     return _NUMBER.sub("#", text), tuple(float(each) for each in _NUMBER.findall(text))
 
 
@@ -186,7 +188,13 @@ def differs(pace: Pace, before: Sequence[Line], after: Sequence[Line]) -> str | 
     """Return words for the first number after a resume that differs from the clean run's; None: none differs.
 
     Numbers count that were the same in the clean run and in `before`, at each step: others differ without a resume.
+    So does one without a word before it that never changed: it can be a date, a port or a process.
     """
+    labels = _labels(pace.key.shape) if pace.key else []
+    columns = zip(*pace.values, strict=True)
+    told: set[int] = {
+        place for place, (label, column) in enumerate(zip(labels, columns, strict=True)) if label or len({*column}) > 1
+    }
     common: set[int] | None = None
     for _, progress, numbers in steps(before, pace.key):
         index = pace.index(progress)
@@ -195,11 +203,12 @@ def differs(pace: Pace, before: Sequence[Line], after: Sequence[Line]) -> str | 
             common = same if common is None else common & same
     for _, progress, numbers in steps(after, pace.key):
         index = pace.index(progress)
-        for place in sorted(common or ()):
+        for place in sorted(told & (common or set())):
             if index is not None and not _equal(numbers[place], pace.values[index][place]):
-                label = _labels(pace.key.shape)[place] if pace.key else ""
                 now, then = numbers[place], pace.values[index][place]
-                return f"at {pace.words(progress)} {label or 'a number'} is {now:g}, and {then:g} without a stop"
+                return (
+                    f"at {pace.words(progress)} {labels[place] or 'a number'} is {now:g}, and {then:g} without a stop"
+                )
     return None
 
 
