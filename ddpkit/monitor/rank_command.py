@@ -197,10 +197,11 @@ def _wait_on_terminal(process: subprocess.Popen[bytes], before: list[Any]) -> in
     state = _look(process)
     while state is not _Child.ENDED:
         if state is _Child.STOPPED:
-            state = _look(process, os.WNOHANG)  # perhaps both were stopped, and are continued
+            state = _stop_beside(process, before)
         if state is _Child.SAME:
-            with suppress(OSError, termios.error):  # the terminal is gone
-                _stop_with(process.pid, before)
+            with suppress(OSError):  # the terminal is gone
+                if os.tcgetpgrp(0) == os.getpgrp():  # `fg`, and not `bg`
+                    os.tcsetpgrp(0, os.getpgid(process.pid))
             state = _look(process, os.WNOHANG)
             if state is _Child.SAME:  # the shell has continued this process alone
                 process.send_signal(signal.SIGCONT)
@@ -236,12 +237,25 @@ def _look(process: subprocess.Popen[bytes], options: int = 0) -> _Child:
     return _Child.ENDED
 
 
-def _stop_with(pid: int, before: list[Any]) -> None:
-    """Stop until this process is continued, with the terminal as it was before. Without a shell it does not stop."""
-    _take_terminal(pid, before)
-    os.kill(os.getpid(), signal.SIGTSTP)
-    if os.tcgetpgrp(0) == os.getpgrp():  # `fg`, and not `bg`
-        os.tcsetpgrp(0, os.getpgid(pid))
+def _stop_beside(process: subprocess.Popen[bytes], before: list[Any]) -> _Child:
+    """Stop until this process is continued, with the terminal as it was before. Without a shell it does not stop.
+
+    A command that is continued by now is left as it is. Returns what has become of it before this process stops.
+    """
+    # While they are blocked, the signal of the terminal and this one lead to one stop, where the mask is lifted.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTSTP, signal.SIGTTIN})
+    try:
+        state = _look(process, os.WNOHANG)
+        # One that was continued, and is about to end, is not known as continued any more.
+        if state is _Child.SAME and launcher_process.process_state(process.pid) not in ("T", "t", ""):
+            state = _Child.RUNS
+        if state is _Child.SAME:
+            with suppress(OSError, termios.error):  # the terminal is gone
+                _take_terminal(process.pid, before)
+            os.kill(os.getpid(), signal.SIGTSTP)
+        return state
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _take_terminal(pid: int, state: list[Any]) -> None:
