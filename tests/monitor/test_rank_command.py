@@ -31,7 +31,7 @@ from ddpkit.monitor.rank_command import forward_port, listen, relay_words
 from ddpkit.monitor.server import MonitorServer, Watching
 from ddpkit.node import at_rank, debugpy_attach, relay
 from ddpkit.node.relay import READY, Relay
-from ddpkit.run.launcher_process import process_start
+from ddpkit.run.launcher_process import process_start, process_state
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 START = Callable[..., Command]
@@ -109,6 +109,16 @@ def test_a_shell_in_a_terminal(waits: Command, clean_environ: dict[str, str], tm
     terminal.close()
 
 
+def are_stopped(word: bytes) -> bool:
+    """Whether all processes with a word in their command line are stopped."""
+    commands = {int(each.parent.name): each for each in Path("/proc").glob("[0-9]*/cmdline")}
+    found = []
+    for pid, command in commands.items():
+        with suppress(OSError):
+            found += [pid] if word in command.read_bytes() else []
+    return all(process_state(pid) == "T" for pid in found)
+
+
 @pytest.mark.skipif(not shutil.which("bash"), reason="no shell with job control")
 def test_a_command_is_suspended_and_goes_on(waits: Command, clean_environ: dict[str, str], tmp_path: Path) -> None:
     """Ctrl-Z gives the terminal back to the shell that started it, as it was; `fg` gives it to the command again."""
@@ -123,6 +133,7 @@ def test_a_command_is_suspended_and_goes_on(waits: Command, clean_environ: dict[
     for number in range(2):
         os.write(terminal.handle, b"\x1a")
         terminal.wait_for_bytes(b"Stopped", number + 1)
+        terminal.wait_for(partial(are_stopped, b"be''gun"))  # what is typed is the shell's from now on
         os.write(terminal.handle, b"echo after %d $(stty -g)\n" % number)
         terminal.wait_for(partial(terminal.shows, f"after {number} [0-9a-f]+:"))
         os.write(terminal.handle, b"fg\nline %d\n" % number)
