@@ -16,7 +16,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ddpkit.node.relay import check_server, users_of
+    from ddpkit.node.relay import check_users, users_of
 
 LIMIT = 20.0  # seconds until debugpy listens
 FIRST_USER = 1000  # of people, as in login.defs
@@ -40,7 +40,7 @@ def attach(pid: str, port: int, program: str) -> None:
         other = "ddpkit debug, without --port (pdb)" if sys.version_info >= (3, 14) else "ddpkit dump, for the stacks"
         sys.exit(what + "\nhint: use a node without other users (SLURM: --exclusive), or: " + other)
     if not is_attached(port):
-        check_server(port)
+        check_users(port, users_of(port))
         try:
             socket.create_server(("127.0.0.1", port)).close()
         except OSError as error:
@@ -51,8 +51,8 @@ def attach(pid: str, port: int, program: str) -> None:
         if code:
             sys.exit(code)
     until = time.monotonic() + LIMIT
-    while users_of(port) != {os.geteuid()}:
-        check_server(port)
+    while (users := users_of(port)) != {os.geteuid()}:
+        check_users(port, users)
         if time.monotonic() > until:
             what = "ddpkit: debugpy does not listen at port %d of %s, and the rank has printed why" % (port, host)
             sys.exit(what + "\nhint: ddpkit logs")
