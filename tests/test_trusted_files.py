@@ -154,6 +154,24 @@ def test_a_group_that_is_the_primary_one_of_another_user_is_not_private(
     owned._is_primary_of_others.cache_clear()
 
 
+@pytest.mark.parametrize(
+    ("shell", "private"), [("/bin/sync", True), ("/usr/sbin/nologin", True), ("/bin/bash", False), ("", False)]
+)
+def test_a_person_can_have_roots_group_as_primary_one(
+    shell: str, private: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Distributions give it to accounts as which nobody works."""
+    path = _file(tmp_path / config.FILE, mode=0o664)
+    root = pwd.struct_passwd(("root", "x", 0, 0, "", "/", "/bin/sh"))
+    other = pwd.struct_passwd(("other", "x", 11, 0, "", "/", shell))
+    monkeypatch.setattr(pwd, "getpwuid", lambda number: root)
+    monkeypatch.setattr(grp, "getgrgid", lambda number: grp.struct_group(("root", "x", 0, [])))
+    monkeypatch.setattr(pwd, "getpwall", lambda: [root, other])
+    owned._is_primary_of_others.cache_clear()
+    assert owned.is_private_group(path.stat(), path) is private
+    owned._is_primary_of_others.cache_clear()
+
+
 @pytest.mark.parametrize("kind", ["pipe", "zero", "directory", "long", "loop", "bytes", "deep", "digits"])
 def test_what_is_no_settings_file_is_one_error_at_once(tmp_path: Path, kind: str) -> None:
     path = tmp_path / config.FILE

@@ -9,7 +9,7 @@ import importlib
 import json
 import pickle
 import re
-from collections.abc import Collection
+import time
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -19,7 +19,9 @@ from ddpkit.text import one_line, printable
 
 _DTYPE = re.compile(r"[<>|=]?[biufcmMSU][0-9]{1,9}(\[[0-9a-zA-Z]{1,12}\])?")
 MOST_MARKS = 8 * PARTS  # commas and brackets of the JSON: a list of two bytes takes 64 here
-MOST_ALIKE = 1000  # keys of one hash: a thousand more, and a table of them takes quadratic time
+MOST_AXES = 64  # of an array, as in NumPy
+KEYS = 100  # that are put into a table at once: a signal is obeyed between them
+SECONDS = 5.0  # of this thread's CPU for all tables of a value: the most parts take a twentieth of it
 
 
 class BadValueError(ValueError):
@@ -68,6 +70,7 @@ class _Reader:
     def __init__(self, rest: memoryview, *, trust: bool) -> None:
         self._rest, self._trust = rest, trust
         self._left = len(rest)  # bytes that no form has named yet: each is named once
+        self._spent = 0.0  # seconds for tables
 
     def value(self, form: Any, depth: int) -> Any:
         """Return the value of one form. Raises BadValueError, and what Python raises for values of a wrong type."""
@@ -82,13 +85,27 @@ class _Reader:
             parts = [self.value(each, depth + 1) for each in content]
             if kind == "tuple":
                 return tuple(parts)
-            _check_hashes(parts)
-            return set(parts) if kind == "set" else frozenset(parts)
+            found: set[Any] = set()
+            self._fill(found, parts)
+            return found if kind == "set" else frozenset(found)
         if kind == "dict":
             pairs = [(self.value(key, depth + 1), self.value(each, depth + 1)) for key, each in content]
-            _check_hashes([key for key, _ in pairs])
-            return dict(pairs)
+            table: dict[Any, Any] = {}
+            self._fill(table, pairs)
+            return table
         return self._plain(kind, content)
+
+    def _fill(self, table: set[Any] | dict[Any, Any], parts: list[Any]) -> None:
+        """Fill a table within bounds: a node can choose keys that meet in it, each with all before it.
+
+        Raises TypeError for what cannot be a key.
+        """
+        for start in range(0, len(parts), KEYS):
+            began = time.thread_time()
+            table.update(parts[start : start + KEYS])
+            self._spent += time.thread_time() - began
+            if self._spent > SECONDS:
+                raise BadValueError("its keys were chosen to take time")
 
     def _plain(self, kind: str, content: Any) -> Any:
         if kind == "int":
@@ -130,7 +147,7 @@ class _Reader:
             raise BadValueError(f"an array of type {str(dtype)[:40]!r}")
         numpy = _library("numpy")
         kind, data = numpy.dtype(dtype), self._bytes(place)
-        shape = tuple(_whole(each) for each in shape)
+        shape = _shape(shape)
         if prod(shape) * kind.itemsize != len(data):
             raise BadValueError("an array of another size than its shape")
         array = numpy.ndarray(shape, kind, bytearray(data))
@@ -142,7 +159,7 @@ class _Reader:
             raise BadValueError(f"a tensor of type {str(name)[:40]!r}")
         torch = _library("torch")
         kind, data = getattr(torch, name, None), self._bytes(place)
-        shape = [_whole(each) for each in shape]
+        shape = _shape(shape)
         if kind is None:
             raise BadValueError(f"torch {torch.__version__} has no type {name}")
         if prod(shape) * kind.itemsize != len(data):
@@ -156,15 +173,12 @@ def _whole(value: object) -> int:
     return value
 
 
-def _check_hashes(keys: Collection[Any]) -> None:
-    """Refuse keys that were chosen to have one hash. Raises TypeError for what cannot be a key."""
-    if len(keys) > MOST_ALIKE:
-        known: dict[int, int] = {}
-        for key in keys:
-            number = hash(key)
-            known[number] = known.get(number, 0) + 1
-        if max(known.values()) > MOST_ALIKE and len(keys) > 2 * len(known):
-            raise BadValueError("its keys have one hash")
+def _shape(axes: Any) -> tuple[int, ...]:
+    """Return the shape of an array. One without bytes has no more items or rows than one with bytes."""
+    shape = tuple(_whole(each) for each in axes)
+    if len(shape) > MOST_AXES or any(each > LIMIT for each in shape) or prod(max(1, each) for each in shape) > LIMIT:
+        raise BadValueError("an array of more items than a value has")
+    return shape
 
 
 def _library(name: str) -> Any:

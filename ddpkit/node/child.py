@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # In `sys.modules` of a supervisor that is a fork of a hold's warm Python: the Holder of `rank/holder.py`.
 HELD = "ddpkit_held"
-HELD_FORMAT = 1  # of what a supervisor, perhaps of another version, calls of it
+HELD_FORMAT = 2  # of what a hold and a launch, perhaps of another version, say to each other
 HOLDER = "DDPKIT_HOLDER"  # what such a Python shall do, as JSON: {"name", "modules", "idle"}
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4

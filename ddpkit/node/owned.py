@@ -32,6 +32,7 @@ USER = "user "  # before the name of one
 EVERYONE = "every user"
 CAN_RENAME = "can rename what is in it, or above it"  # after their names
 _ACL = "system.posix_acl_access"
+_NO_SHELLS = ("nologin", "false", "sync", "halt", "shutdown")  # of accounts as which nobody works
 _LINKS = 40  # on the way to a file, as the kernel
 MARKER = ".ddpkit"  # in each directory that ddpkit made; its text is the directory's kind
 
@@ -746,7 +747,8 @@ def _is_primary_of_others(group: int, user: int) -> bool:
 
     Distributions give root's to `sync` and `halt`, as which nobody logs in.
     """
-    return group != 0 and any(each.pw_gid == group and each.pw_uid != user for each in pwd.getpwall())
+    others = (each for each in pwd.getpwall() if each.pw_gid == group and each.pw_uid != user)
+    return any(group != 0 or os.path.basename(each.pw_shell) not in _NO_SHELLS for each in others)
 
 
 def user_name(number: int) -> str:

@@ -7,7 +7,8 @@ A message is a line, because srun passes on whole lines: the number of a connect
     -         the connection is gone, in both directions
 
 Both ends end with the pipes. A port of a host is open to all of its users: here a connection is taken from this user
-alone, and there nothing is carried to another user's server.
+alone, and there nothing is carried to another user's server. Who listens can change at any moment, so that the
+connection itself is looked at (`takers_of`), after it is made and before a byte is sent.
 """
 
 from __future__ import annotations
@@ -27,12 +28,49 @@ PIECE = 3 << 14  # bytes that are read at once
 ROOM = 1 << 22  # bytes of one connection on their way
 
 
+LISTENS, OPEN, OPENS = "0A", "01", "03"  # states of a socket in /proc/net/tcp
+IN_QUEUE = "0"  # the inode of a connection that nobody has taken, or of one that its program has closed
+
+
 def users_of(port: int, other: int = 0) -> set[int] | None:
     """Return the users of TCP sockets with a local port: of those that listen, or of the one connected to `other`.
 
     None: this system does not say.
     """
-    found = set()
+    rows = _sockets_at(port)
+    if rows is None:
+        return None
+    # A socket that its program has closed already has no inode, and user 0 whoever it was.
+    chosen = [row for row in rows if (row[1] == other if other else row[2] == LISTENS)]
+    return {user for user, _, _, inode in chosen if inode != IN_QUEUE}
+
+
+def takers_of(connection: socket.socket) -> set[int] | None:
+    """Return the users who get what is sent over a connection to a port of this host.
+
+    That is the user whose program has taken it. Until then it is in the queue of those who listen, with whom it would
+    end. Empty: it is over. None: its other end is elsewhere, or this system does not say.
+    """
+    try:
+        here, there = connection.getsockname()[1], connection.getpeername()[1]
+    except OSError:
+        return set()
+    rows = _sockets_at(there)
+    if rows is None:
+        return None
+    ends = [row for row in rows if row[1] == here and row[2] != LISTENS]
+    found = {user for user, _, _, inode in ends if inode != IN_QUEUE}
+    if any(state in (OPEN, OPENS) and inode == IN_QUEUE for _, _, state, inode in ends):
+        found |= {user for user, _, state, _ in rows if state == LISTENS}
+    if ends:
+        return found
+    is_open = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1) == b"\1"
+    return None if is_open else set()  # the kernel hands it on, as to a container
+
+
+def _sockets_at(port: int) -> list[tuple[int, int, str, str]] | None:
+    """TCP sockets with a local port: user, remote port, state, inode. None: this system does not say."""
+    found = []
     for name in ("tcp", "tcp6"):
         try:
             with open("/proc/net/" + name, encoding="ascii") as file:
@@ -43,9 +81,8 @@ def users_of(port: int, other: int = 0) -> set[int] | None:
             continue
         for row in rows:
             local, remote = (int(row[column].rpartition(":")[2], 16) for column in (1, 2))
-            # A socket that its program has closed already has no inode, and user 0 whoever it was.
-            if local == port and (remote == other if other else row[3] == "0A") and row[9] != "0":
-                found.add(int(row[7]))
+            if local == port:
+                found.append((int(row[7]), remote, row[3], row[9]))
     return found
 
 
@@ -217,31 +254,38 @@ class Relay:
 def main(port: str) -> None:
     """The end on a node: connects to a port of it. Its first line says that it runs."""
 
-    def connect() -> socket.socket:
-        check_server(int(port))
-        try:
-            return socket.create_connection(("127.0.0.1", int(port)), 10)
-        except ConnectionRefusedError:  # not every /etc/hosts has both addresses of localhost
-            return socket.create_connection(("::1", int(port)), 10)
-
-    check_server(int(port))
+    check_users(int(port), users_of(int(port)))
     os.write(1, READY)
     try:
-        Relay(0, 1, connect).run()
+        Relay(0, 1, lambda: connect(int(port))).run()
     except (OSError, KeyboardInterrupt):
         sys.exit(0)  # the other end is gone
 
 
-def check_server(port: int) -> None:
-    """End this process where another user than this one or root listens at a port of this host."""
-    users = (users_of(port) or set()) - {os.geteuid(), 0}
-    if users:
+def connect(port: int) -> socket.socket:
+    """Connect to a port of this host. Ends this process where another user than this one or root takes it."""
+    try:
+        end = socket.create_connection(("127.0.0.1", port), 10)
+    except ConnectionRefusedError:  # not every /etc/hosts has both addresses of localhost
+        end = socket.create_connection(("::1", port), 10)
+    users = takers_of(end)
+    if users is None or (users and users <= {os.geteuid(), 0}):
+        return end
+    end.close()
+    check_users(port, users)
+    raise ConnectionAbortedError  # it is over, and nobody can tell whose it was
+
+
+def check_users(port: int, users: set[int] | None) -> None:
+    """End this process where there is another user than this one or root among those of a port of this host."""
+    others = (users or set()) - {os.geteuid(), 0}
+    if others:
         import pwd
 
         try:
-            name = pwd.getpwuid(min(users)).pw_name
+            name = pwd.getpwuid(min(others)).pw_name
         except KeyError:
-            name = str(min(users))
+            name = str(min(others))
         sys.exit(
             "ddpkit: port %d of %s is another user's, %s: nothing is sent to it" % (port, os.uname().nodename, name)
         )

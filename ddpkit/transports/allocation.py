@@ -23,6 +23,7 @@ from ddpkit.machine import HERE, WRITE_LIMIT, Machine, Stream, run_command
 from ddpkit.transports.batch import refusal_hint, words_of
 from ddpkit.transports.channel import RefusedError, close_in_background, not_started, quoted_lines
 from ddpkit.transports.hosts import HostSpec
+from ddpkit.transports.pool import own_open_files
 from ddpkit.transports.srun import overlap_argv, overlap_step, variables_to_unset
 
 # Prints the variables of its job, and holds it until the end of its input. A value may have several lines, and the id
@@ -159,7 +160,9 @@ class NodeSteps:
             raise RefusedError(_CLOSED, "")
         argv = self._srun(spec.name)
         try:
-            opened = HERE.open([*argv, "sh", "-c", command], self._unset)
+            # srun passes on this process's limits, and connections have raised one of them.
+            limit = f"ulimit -S -n {own_open_files()} 2>/dev/null; "
+            opened = HERE.open([*argv, "sh", "-c", limit + command], self._unset)
         except OSError as error:
             raise RefusedError(f"srun: {error.strerror or error}", "run this command on a login node") from None
         stream = StepStream(self._job, spec.name, join([*argv, "hostname"]), until, opened)

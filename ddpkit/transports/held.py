@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from ddpkit.launchers.events import Event
+from ddpkit.node.child import HELD_FORMAT
 from ddpkit.transports.protocol import BOOT, LocalLink, new_key, program
 
 ANSWER_LIMIT = 2.0  # seconds for a hold to take a connection: it may be stopped
@@ -19,8 +20,10 @@ ANSWER_LIMIT = 2.0  # seconds for a hold to take a connection: it may be stopped
 # parent is the hold, which lives on. So this program continues its processes where somebody has stopped them: at the
 # end, and when it is continued itself. The kernel tells which process sent the first byte (SO_PASSCRED). The modules of
 # C are imported, and not those of Python around them, which would be 25 ms of every launch.
+# With the environment goes what else a process has of the one that started it. This program has what an ordinary
+# supervisor would have, whatever leads here: a shell, sshd or srun.
 _RELAY = """
-import os,sys,_signal,_socket,_thread
+import os,sys,_signal,_socket,_thread,resource
 from _struct import unpack
 from _json import encode_basestring_ascii as q
 s=_socket.socket(1,1)
@@ -30,20 +33,30 @@ try:
  s.connect("\\0"+{name!r})
  if unpack("3i",s.getsockopt(1,17,12))[1]!=os.geteuid():
   raise OSError(0,"it is another user's")
- d,a=s.recvmsg(1,64)[:2]
- if d!=b"\\n": raise OSError(0,"it has just ended")
- why=""
+ d,a=s.recvmsg(16,64)[:2]
+ if d!=b"{format}\\n": raise OSError(0,"it is of another version of ddpkit" if d else "it has just ended")
+ m=os.umask(63)
+ os.umask(m)
+ l=sorted({{getattr(resource,n) for n in dir(resource) if n[:7]=="RLIMIT_"}})
+ p=[m,os.getpriority(0,0),sorted(os.sched_getaffinity(0)),[os.getegid(),*sorted(os.getgroups())],
+  [[n,*resource.getrlimit(n)] for n in l]]
+ d=("[{{"+",".join(q(k)+":"+q(v) for k,v in os.environ.items())+"}},"+str(p)+"]").encode()
+ s.sendall(b"%8d"%len(d)+d)
+ d=b""
+ while d[-1:]!=b"\\n":
+  x=s.recv(4096)
+  if not x: raise OSError(0,"it has just ended")
+  d+=x
+ why=d[:-1].decode()
 except OSError as e:
- s.close()
- why=str(e.strerror or e)
+ why="the hold does not answer: "+str(e.strerror or e)
 if why:
- os.environ["DDPKIT_COLD"]="the hold does not answer: "+why
+ s.close()
+ os.environ["DDPKIT_COLD"]=why
  exec(open(0,"rb",0,closefd=False).readline())
  os._exit(0)
 s.setsockopt(1,16,0)
 s.settimeout(None)
-d=("{{"+",".join(q(k)+":"+q(v) for k,v in os.environ.items())+"}}").encode()
-s.sendall(b"%8d"%len(d)+d)
 g=unpack("3i",a[0][2])[0] if a else 0
 def wake(*_):
  try:
@@ -83,7 +96,7 @@ def relay(run_id: str) -> bytes:
     """Return what stands before the first bytes of a connection into a hold; nothing for no run."""
     if not run_id:
         return b""
-    text = _RELAY.format(limit=ANSWER_LIMIT, name=socket_name(run_id))
+    text = _RELAY.format(limit=ANSWER_LIMIT, name=socket_name(run_id), format=HELD_FORMAT)
     return f"exec({text!r})\n".encode()
 
 

@@ -225,10 +225,21 @@ def allow_open_files(nodes: int) -> None:
     needed = 2 * nodes + 512  # pdsh holds two pipes for each; half of all is for logs
     if soft != resource.RLIM_INFINITY and soft < 2 * needed:
         most = 2 * needed if hard == resource.RLIM_INFINITY else min(2 * needed, hard)
+        before = own_open_files()
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+            _raised[most] = before
         except (OSError, ValueError):
             pass  # then the last connections report it
+
+
+_raised: dict[int, int] = {}  # limits that were set here, with those before
+
+
+def own_open_files() -> int:
+    """Return the limit of open files of this process without its connections: that is the limit of ranks."""
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return _raised.get(soft, soft)
 
 
 # ---- the pool

@@ -6,6 +6,7 @@ import json
 import os
 import pwd
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -304,6 +305,96 @@ def test_threads_are_those_of_the_launch(held: Command, ddpkit: DDPKIT, tmp_path
     done = ddpkit("launch", "-n", "1", "--env", "OMP_NUM_THREADS=7", "--", "job.py")
     assert "threads 7" in done.stdout
     assert "cold" not in done.stderr
+
+
+INHERITED = """
+import json, os, resource, sys
+mask = os.umask(0)
+limits = {name: resource.getrlimit(getattr(resource, name)) for name in dir(resource) if name.startswith("RLIMIT_")}
+print("seen", json.dumps([oct(mask), os.nice(0), sorted(os.sched_getaffinity(0)), os.getgroups(), limits]), flush=True)
+print("warm" if "fractions" in sys.modules else "cold", flush=True)
+"""
+
+
+def launch_in_shell(shell: str, tmp_path: Path, env: dict[str, str], *options: str) -> tuple[str, str]:
+    """Launch from a shell after its commands. Returns what a rank says, and what ddpkit does."""
+    (tmp_path / "inherited.py").write_text(INHERITED)
+    words = [sys.executable, "-m", "ddpkit", "launch", "-n", "1", *options, "--", "inherited.py"]
+    done = run_to_end(["sh", "-c", f'{shell}; exec "$@"', "sh", *words], env=env, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    "shell",
+    [
+        "umask 077; ulimit -c 0",
+        "umask 002; ulimit -n 100; ulimit -f 99999; ulimit -H -n 4000",
+        f"taskset -pc {max(os.sched_getaffinity(0))} $$; renice -n 3 -p $$",
+    ],
+)
+def test_a_rank_has_of_the_shell_what_it_would_have_alone(
+    shell: str, held: Command, clean_environ: dict[str, str], tmp_path: Path
+) -> None:
+    out, notes = launch_in_shell(f"{{ {shell}; }} >/dev/null", tmp_path, clean_environ)
+    assert "warm" in out, notes
+    alone, _ = launch_in_shell(f"{{ {shell}; }} >/dev/null", tmp_path, clean_environ, "--no-hold")
+    assert "cold" in alone
+    assert seen(out) == seen(alone)
+    plain, notes = launch_in_shell(":", tmp_path, clean_environ)  # the hold itself is as before
+    assert "warm" in plain, notes
+    assert seen(plain) != seen(out)
+
+
+def seen(out: str) -> Any:
+    return json.loads(next(line.partition("seen ")[2] for line in out.splitlines() if "seen " in line))
+
+
+@pytest.mark.parametrize(
+    ("shell", "reason"),
+    [
+        ("ulimit -s 4096", "RLIMIT_STACK differs from that of the hold, and counts from the start of a program"),
+        ("ulimit -v 123456789", "RLIMIT_AS differs from that of the hold"),
+    ],
+)
+def test_what_a_fork_cannot_have_of_the_shell_starts_cold(
+    shell: str, reason: str, held: Command, clean_environ: dict[str, str], tmp_path: Path
+) -> None:
+    out, notes = launch_in_shell(shell, tmp_path, clean_environ)
+    assert "cold" in out
+    assert f"starts cold on {os.uname().nodename}: {reason}" in notes
+    assert "warm" in launch_in_shell(":", tmp_path, clean_environ)[0]
+
+
+needs_users = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+# It takes what a launch has, as another user: root could take everything.
+TAKES = """
+import json, os, sys
+from ddpkit.node.rank.holder import _inherit
+os.setgroups([])
+os.setgid(31234)
+os.setuid(31234)
+print(_inherit(*json.loads(sys.argv[1])))
+"""
+
+
+@needs_users
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({}, ""),
+        ({"nice": -5}, "its nice value is -5, and a process of the hold can have no lower one than"),
+        ({"cpus": [4095]}, "its CPUs differ from those that the hold can have"),
+        ({"groups": [31234, 31235]}, "its groups differ from those of the hold"),
+        ({"limits": [[resource.RLIMIT_NOFILE, 10**6, 10**9]]}, "RLIMIT_NOFILE is higher than a process of the hold"),
+    ],
+)
+def test_what_a_process_of_the_hold_cannot_have(change: dict[str, Any], reason: str) -> None:
+    cpus = sorted(os.sched_getaffinity(0))
+    has = {"umask": 0o77, "nice": os.nice(0), "cpus": cpus, "groups": [31234], "limits": [], **change}
+    done = run_to_end([sys.executable, "-c", TAKES, json.dumps(list(has.values()))])
+    assert done.stdout.startswith(reason), done
+    assert bool(done.stdout.strip()) == bool(reason)
 
 
 def shape(text: str) -> list[str]:

@@ -131,6 +131,36 @@ def test_launches_into_a_hold_of_slurm(idle_lab: Lab, project: Project) -> None:
     assert not temporary(project.lab) - project.folders_before
 
 
+INHERITED = """
+import os, resource, sys
+files, stack = resource.getrlimit(resource.RLIMIT_NOFILE), resource.getrlimit(resource.RLIMIT_STACK)
+print("fractions" in sys.modules, oct(os.umask(0)), files[0], stack[0], os.nice(0), os.sched_getaffinity(0), flush=True)
+"""
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_rank_has_of_its_surroundings_what_it_would_have_alone(way: str, idle_lab: Lab, project: Project) -> None:
+    """Of the shell of the launch under SLURM, and of sshd over SSH."""
+    (project.folder / "inherited.py").write_text(INHERITED)
+    shell = ("sh", "-c", 'umask 027; ulimit -S -n 500; exec nice -n 2 "$@"', "sh")
+
+    def launch(*options: str) -> list[str]:
+        words = (*shell, *DDPKIT, "launch", *options, "--", "inherited.py")
+        done = project.lab.run("login", *words, cwd=project.folder, env=project.env, check=False)
+        assert done.returncode == 0, done.stderr
+        return sorted(line.partition("] ")[2] for line in done.stdout.splitlines() if "0o" in line)
+
+    hold = project.hold(*WAYS[way], "-n", "1")
+    warm = launch()
+    assert project.run("hold", "--end").returncode == 0
+    hold.end()
+    alone = launch(*WAYS[way], "-n", "1", *(("--starter", "ranks") if way == "ssh" else ()))
+    assert len(alone) == 2
+    assert [line.replace("True", "False") for line in warm] == alone
+    assert all(line.startswith("True") for line in warm)
+    assert ("0o27 500" in warm[0]) == (way == "slurm")
+
+
 def test_a_hold_in_an_allocation_leaves_it(idle_lab: Lab, project: Project) -> None:
     inside = (
         '"$@" hold -b slurm -n 1 --preload=fractions > held 2>&1 & hold=$!\n'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import pickle
+import signal
 import time
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ddpkit.launchers import values
 from ddpkit.launchers.values import BadValueError, PickledError, Raised, read_value
 from ddpkit.node.rank import function_call
 from ddpkit.node.rank.function_call import CannotReturnError, Writer, failed
@@ -173,7 +175,10 @@ def test_pickle_is_loaded_only_where_it_is_trusted() -> None:
         {"value": {"array": [0, 0, "f8", [0] * 100]}}, {"value": {"array": [0, 0, "f7", [0]]}},
         {"value": {"array": [0, 0, ["f8"], [0]]}}, {"value": {"tensor": [0, 0, "Tensor", [0]]}},
         {"value": {"tensor": [0, 0, "float32", [2, 2]]}}, {"value": {"tensor": [0, 0, [], [0]]}},
-        {"value": {"tensor": [0, 0, "float32", [0, 1 << 80]]}}, {"error": [1, 2]}, {"error": ["a"]},
+        {"value": {"tensor": [0, 0, "float32", [0, 1 << 80]]}}, {"value": {"array": [0, 0, "S0", [10**12]]}},
+        {"value": {"array": [0, 0, "<U0", [10**6, 10**6]]}}, {"value": {"array": [0, 0, "f8", [10**12, 0]]}},
+        {"value": {"array": [0, 0, "f8", [10**4000] * 200]}}, {"value": {"tensor": [0, 0, "int8", [10**12, 0]]}},
+        {"value": {"tensor": [0, 0, "int8", [1] * 100 + [0]]}}, {"error": [1, 2]}, {"error": ["a"]},
         b"[" * 100_000, b'{"value":' + b"[" * 100_000, b'{"value":' + b"9" * 10_000 + b"}", b"\xff\xfe",
     ],
 )  # fmt: skip
@@ -195,15 +200,45 @@ def test_damaged_values_are_values_or_refused(data: bytes, more: st.DataObject) 
         pass
 
 
-def test_keys_of_one_hash_take_no_quadratic_time() -> None:
-    alike = [{"tuple": [-1 - (number >> bit & 1) for bit in range(16)]} for number in range(1 << 16)]
-    began = time.process_time()
-    for kind, parts in (("set", alike), ("dict", [[each, 0] for each in alike])):
-        with pytest.raises(BadValueError, match="one hash"):
+MODULUS = (1 << 61) - 1  # of the hash of a number
+
+
+@pytest.mark.parametrize("distinct", [0, 1 << 16])
+def test_keys_of_one_hash_take_no_quadratic_time(distinct: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(values, "SECONDS", 0.5)
+    alike = [number * MODULUS for number in range(1, 1 << 16)] + list(range(1, distinct))
+    for kind, parts in (("set", alike), ("frozenset", alike), ("dict", [[each, 0] for each in alike])):
+        began = time.process_time()
+        with pytest.raises(BadValueError, match="its keys were chosen to take time"):
             read_value(file_of({"value": {kind: parts}}))
-    assert time.process_time() - began < 10  # all of them in one table: minutes
+        assert time.process_time() - began < 10  # all of them in one table: minutes
     many = dict.fromkeys(range(5000))
     assert read_value(Writer().write(many)) == many
+
+
+def test_many_tables_have_no_more_time_than_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(values, "SECONDS", 0.05)
+    alike = [number * MODULUS for number in range(1, 1000)]
+    with pytest.raises(BadValueError, match="take time"):
+        read_value(file_of({"value": [{"set": alike}] * 400}))
+
+
+def test_a_signal_is_obeyed_between_keys_that_meet(monkeypatch: pytest.MonkeyPatch) -> None:
+    class GotError(Exception):
+        pass
+
+    def got(*_: object) -> None:
+        raise GotError
+
+    monkeypatch.setattr(values, "SECONDS", 3600.0)
+    before = signal.signal(signal.SIGALRM, got)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 1.0)
+        with pytest.raises(GotError):
+            read_value(file_of({"value": {"set": [number * MODULUS for number in range(1, 1 << 16)]}}))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
 
 
 @pytest.mark.parametrize(

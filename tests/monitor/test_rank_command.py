@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import random
 import re
 import shutil
@@ -303,6 +304,7 @@ def test_a_client_that_does_not_read_holds_up_no_other_one() -> None:
                 with end:
                     try:
                         end.sendall(bytes(size))
+                        end.recv(1)  # a connection that its program has closed already is not carried
                     except OSError:
                         gone.set()
 
@@ -416,19 +418,80 @@ attach("1", 0, "raise SystemExit(9)")
 
 
 @needs_users
-@pytest.mark.parametrize("option", ["hidepid=0", "hidepid=2", "hidepid=invisible"])
-def test_debugpy_is_refused_where_proc_hides_other_people(option: str) -> None:
+@pytest.mark.parametrize(
+    ("option", "network", "hidden"),
+    [
+        ("hidepid=0", "--net", ""),
+        ("hidepid=2", "--net", "/proc with hidepid"),
+        ("hidepid=invisible", "--net", "/proc with hidepid"),
+        ("hidepid=0", "--uts", "a container in the network"),  # of the host
+    ],
+)
+def test_debugpy_is_refused_where_other_people_are_hidden(option: str, network: str, hidden: str) -> None:
     """In a process namespace, whose /proc is its own: there an ordinary user."""
-    enter = ["unshare", "--mount", "--pid", "--fork", "--mount-proc"]
+    enter = ["unshare", "--mount", "--pid", network, "--fork", "--mount-proc"]
     if subprocess.run([*enter, "mount", "-o", f"remount,{option}", "/proc"], check=False).returncode != 0:
         pytest.skip(f"no {option} in a process namespace here")
+    if Path("/proc/self/ns/pid").stat().st_ino != debugpy_attach.OF_HOST:
+        pytest.skip("this is a container")
     become = 'mount -o "remount,$0" /proc && exec setpriv --reuid=31234 --regid=31234 --clear-groups "$@"'
     texts = [Path(str(module.__file__)).read_text() for module in (relay, debugpy_attach)]
     argv = [*enter, "sh", "-c", become, option, "/usr/bin/python3", "-I", "-c", IN_HIDING, *texts]
     done = subprocess.run(argv, cwd="/", capture_output=True, text=True, timeout=PATIENCE, check=False)
-    refused = "hides the processes of others, who could enter the rank by debugpy\nhint: use a node without hidepid"
-    assert (refused in done.stderr) == (option != "hidepid=0"), done
-    assert done.returncode == (9 if option == "hidepid=0" else 1)
+    refused = f"ddpkit: {hidden} of {os.uname().nodename} hides the processes of others"
+    assert (refused in done.stderr) == bool(hidden), done
+    assert done.returncode == (1 if hidden else 9)
+
+
+@needs_users
+@pytest.mark.parametrize(
+    ("uid", "shell", "counts"),
+    [
+        (612, "/bin/bash", True),  # of a site whose people begin at 500
+        (612, "", True),  # which is /bin/sh
+        (612, None, True),  # it has no account here
+        (612, "/usr/sbin/nologin", False),  # a service
+        (31234, "/usr/sbin/nologin", True),  # people of a node without log-ins
+        (64030, "/bin/false", False),
+        (65534, "/usr/sbin/nologin", False),
+        (100_000, None, True),
+    ],
+)
+def test_who_is_another_person(uid: int, shell: str | None, counts: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def account(number: int) -> object:
+        if number != uid:
+            return SimpleNamespace(pw_name="daemon", pw_shell="/usr/sbin/nologin")
+        if shell is None:
+            raise KeyError
+        return SimpleNamespace(pw_name="somebody", pw_shell=shell)
+
+    monkeypatch.setattr(pwd, "getpwuid", account)
+    with subprocess.Popen(["/bin/cat"], user=uid, cwd="/", stdin=subprocess.PIPE) as process:
+        found = debugpy_attach.other_users()
+        process.communicate()
+    assert (("somebody" if shell is not None else str(uid)) in found) is counts
+
+
+@needs_users
+def test_nobody_is_anybody_in_a_container_that_knows_one_user() -> None:
+    """There the kernel shows all others with one id, that of `nobody`."""
+    look = ["unshare", "--user", "--map-root-user", sys.executable, "-c"]
+    if subprocess.run([*look, ""], check=False).returncode != 0:
+        pytest.skip("no namespaces of users here")
+    text = "from ddpkit.node import debugpy_attach; print(debugpy_attach.other_users())"
+    with subprocess.Popen(["/bin/cat"], user=OTHER, cwd="/", stdin=subprocess.PIPE) as process:
+        done = subprocess.run([*look, text], capture_output=True, text=True, timeout=PATIENCE, check=True)
+        process.communicate()
+    assert done.stdout == "['nobody']\n"
+
+
+def test_the_first_id_of_people_is_that_of_the_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    defs = tmp_path / "login.defs"
+    monkeypatch.setattr(debugpy_attach, "LOGIN_DEFS", str(defs))
+    assert debugpy_attach.first_user() == 1000
+    for text, first in (("# UID_MIN 3\nUID_MIN\t\t 500\n", 500), ("UID_MIN 5000\n", 1000), ("UID_MIN x\n", 1000)):
+        defs.write_text(text)
+        assert debugpy_attach.first_user() == first
 
 
 @alone

@@ -14,6 +14,7 @@ import gc
 import importlib.machinery
 import json
 import os
+import resource
 import runpy
 import select
 import shutil
@@ -40,6 +41,8 @@ HEADER = 8  # digits: the size of the environment that comes first
 AT_START = (
     "PYTHON LD_ LANG LC_ OMP_ GOMP_ KMP_ MKL_ OPENBLAS_ BLIS_ NUMEXPR_ ATEN_ PYTORCH_ HF_ MALLOC_ GLIBC_ TZ"
 ).split()
+# Limits that shape a program at its start, or count what is loaded.
+AT_EXEC = ("RLIMIT_AS", "RLIMIT_DATA", "RLIMIT_STACK")
 THREADS = "OMP_NUM_THREADS"  # torch can be told later
 USUAL = ("PYTHONUNBUFFERED", "PYTHONFAULTHANDLER")  # of every rank, and asked for before they are set
 LATE = ("TORCH_NCCL_", "TORCH_DISTRIBUTED_")  # read when a process group is made
@@ -55,7 +58,6 @@ class Become(BaseException):
 class Holder:
     """The imported modules, and what a rank must find again."""
 
-    format = HELD_FORMAT
     Become = Become
 
     def __init__(self, modules: list[str]) -> None:
@@ -188,8 +190,12 @@ class Holder:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             signal.signal(signal.SIGALRM, lambda *_: os._exit(1))
             signal.alarm(START_LIMIT)
-            connection.sendall(b"\n")  # whoever stops this process is not waited for
-            environ = json.loads(_read(connection, int(_read(connection, HEADER))))
+            connection.sendall(b"%d\n" % HELD_FORMAT)  # whoever stops this process is not waited for
+            environ, inherited = json.loads(_read(connection, int(_read(connection, HEADER))))
+            why = _inherit(*inherited)
+            connection.sendall(why.encode() + b"\n")
+            if why:
+                os._exit(0)
             for fd in (0, 1, 2):
                 os.dup2(connection.fileno(), fd)
             connection.close()
@@ -390,6 +396,37 @@ def _is_same_python(one: str, other: str) -> bool:
 
 def _is_library(path: str, library: str) -> bool:
     return path.startswith(os.path.dirname(library)) and "-packages" not in path
+
+
+def _inherit(umask: int, nice: int, cpus: list[int], groups: list[int], limits: list[list[int]]) -> str:
+    """Take what a process has of the one that started it. Returns why this one cannot; empty: it has."""
+    if groups != [os.getegid(), *sorted(os.getgroups())]:
+        return "its groups differ from those of the hold, and only a new process can have them"
+    os.umask(umask)
+    try:
+        os.setpriority(os.PRIO_PROCESS, 0, nice)
+    except OSError:
+        return "its nice value is %d, and a process of the hold can have no lower one than %d" % (nice, os.nice(0))
+    if sys.platform == "linux":
+        try:
+            os.sched_setaffinity(0, cpus)
+        except OSError:
+            pass  # it has none of them
+        if sorted(os.sched_getaffinity(0)) != cpus:
+            return "its CPUs differ from those that the hold can have"
+    # Reversed, for RLIMIT_NOFILE has an older name as well.
+    names = {getattr(resource, name): name for name in reversed(dir(resource)) if name.startswith("RLIMIT_")}
+    for number, soft, hard in limits:
+        name = names.get(number, "a limit")
+        if resource.getrlimit(number) == (soft, hard):
+            continue
+        if name in AT_EXEC:
+            return "%s differs from that of the hold, and counts from the start of a program" % name
+        try:
+            resource.setrlimit(number, (soft, hard))
+        except (OSError, ValueError):
+            return "%s is higher than a process of the hold can have" % name
+    return ""
 
 
 def _stamp(path: str) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ import time
 from binascii import a2b_base64
 
 from ddpkit.node.bundle import program_of, running_bundle, write_bundle
-from ddpkit.node.child import HELD, HELD_FORMAT, die_with_parent, execute, loads_hook, merged, prepend
+from ddpkit.node.child import HELD, die_with_parent, execute, loads_hook, merged, prepend
 from ddpkit.node.owned import create_file
 from ddpkit.node.process_tree import groups
 from ddpkit.node.supervision.event_loop import Children
@@ -148,9 +148,7 @@ class Spawner:
             return None
         proc = self._request["procs"][0]
         why = why_no_hold
-        if held is not None and held.format != HELD_FORMAT:
-            why = "the hold is of another version of ddpkit"
-        elif held is not None and proc["rank"] is None:
+        if held is not None and proc["rank"] is None:
             why = "%s starts the ranks" % proc["name"]
         elif held is not None:
             why = held.why_cold(proc["argv"], merged(base, proc["env"]))
