@@ -29,6 +29,7 @@ from ddpkit.execution.lifecycle import RecordedRun
 from ddpkit.execution.prepare import Ready
 from ddpkit.launchers.values import BadValueError, PickledError, Raised, read_value
 from ddpkit.node.bundle import read_texts
+from ddpkit.node.child import NOT_FROM_HERE
 from ddpkit.node.rank.function_call import FREE_MODULES, LIMIT, TEXT_LIMIT
 from ddpkit.run import run_index
 
@@ -37,7 +38,8 @@ MOST_BYTES = 1 << 30  # of the values of all ranks together
 _NAME = "ddpkit_call"
 FOLDER = "call"  # in the directory of a scheduler's run
 _CODE = """\
-import marshal, os, sys
+{first}
+import marshal
 d = os.environ.get("DDPKIT_CALL") or os.path.join({log_dir!r}, os.environ["DDPKIT_RUN"], {folder!r})
 g = {{"__name__": "{name}"}}
 with open(d + "/function", "rb") as f:
@@ -49,7 +51,7 @@ g["main"](d, *rest)"""
 
 def code_of(log_dir: str) -> str:
     """Return the Python code of every rank. It has nothing of the function."""
-    return _CODE.format(log_dir=str(Path(log_dir).absolute()), folder=FOLDER, name=_NAME)
+    return _CODE.format(first=NOT_FROM_HERE, log_dir=str(Path(log_dir).absolute()), folder=FOLDER, name=_NAME)
 
 
 def name_of(function: Callable[..., object]) -> str:

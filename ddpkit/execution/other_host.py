@@ -32,6 +32,7 @@ from ddpkit.launchers.plan import Host, Job, Plan, ProjectCopy, Request
 from ddpkit.launchers.registry import Launcher
 from ddpkit.launchers.shell import quote, run_module
 from ddpkit.launchers.slurm import Slurm
+from ddpkit.node.child import with_safe_path
 from ddpkit.run.record import CONTROL, RecordError, Run
 from ddpkit.run.record import parse as parse_record
 from ddpkit.transports.channel import LINE_LIMIT, RefusedError, at_home
@@ -274,10 +275,11 @@ def run_launcher(
     spec: HostSpec, command: RemoteCommand, way: Connector, note: Callable[[str], None] = lambda _: None
 ) -> Answer:
     """Run a launcher on a host to its end. Raises LaunchError where the host or ddpkit on it cannot be reached."""
-    request = {"e": dict(command.env), "c": command.workdir, "a": ["-c", run_module("ddpkit"), *command.argv]}
+    argv = ["-c", run_module("ddpkit"), *command.argv]
+    request = {"e": with_safe_path(command.env), "c": command.workdir, "a": argv}
     until = time.monotonic() + LIMIT
     try:
-        stream = way.enter(spec, f"exec {at_home(command.python)} -c '{_BOOT}'", until)
+        stream = way.enter(spec, f"exec {at_home(command.python)} -S -I -c '{_BOOT}'", until)
     except RefusedError as refused:
         raise LaunchError(f"{spec.label}: {refused.what}", refused.fix) from None
     output = bytearray()
