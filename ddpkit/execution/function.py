@@ -9,11 +9,8 @@ from __future__ import annotations
 import binascii
 import importlib
 import marshal
-import os
 import pickle
-import site
 import sys
-import sysconfig
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
@@ -21,10 +18,11 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
-from ddpkit import config, files
+from ddpkit import files
 from ddpkit.console.relay import Relay
 from ddpkit.diagnosis.outcome import Failure, Outcome
 from ddpkit.errors import DdpkitError, RankError, UsageError
+from ddpkit.execution.job import search_path
 from ddpkit.execution.lifecycle import RecordedRun
 from ddpkit.execution.prepare import Ready
 from ddpkit.launchers.values import BadValueError, PickledError, Raised, read_value
@@ -91,7 +89,7 @@ def pack(
     by_value = library is not None and b"cloudpickle" in data
     head = {
         "python": list(sys.version_info[:2]),
-        "path": _search_path(workdir),
+        "path": search_path(workdir),
         "trust": trust,
         "by_value": by_value,
         **(_library(library, data, whole=bool(trust)) if by_value else {}),
@@ -144,25 +142,6 @@ def _texts(library: Any) -> dict[str, str]:
         for name in names
         if name != "cloudpickle_fast"
     }
-
-
-def _search_path(workdir: str) -> list[str]:
-    """Return where this program finds modules of its own: without those of Python, which each node has.
-
-    What is in the working directory of the ranks is relative to it: a node may have it elsewhere.
-    """
-    of_python = {*sysconfig.get_paths().values(), *site.getsitepackages(), site.getusersitepackages()}
-    here, kept = str(config.current_folder()), list[str]()
-    of_ranks = os.path.abspath(workdir)  # noqa: PTH100
-    for entry in sys.path:
-        path = os.path.abspath(entry or here)  # noqa: PTH100  (a link is no other place)
-        if path in of_python or path.endswith(("lib-dynload", ".zip")) or not os.path.isdir(path):  # noqa: PTH112
-            continue
-        inside = path == of_ranks or path.startswith(of_ranks.rstrip("/") + "/")
-        shown = os.path.relpath(path, of_ranks) if inside else path
-        if shown not in kept:
-            kept.append(shown)
-    return kept
 
 
 class FunctionRun(RecordedRun):

@@ -22,7 +22,7 @@ from ddpkit.config import AUTOMATIC, LaunchSettings
 from ddpkit.errors import LaunchError, UsageError
 from ddpkit.execution import requested_nodes, sync
 from ddpkit.execution.copies import ANY_PYTHON, Way
-from ddpkit.execution.job import check_request, job_elsewhere, without_python
+from ddpkit.execution.job import check_request, job_elsewhere, names_of_code, without_python
 from ddpkit.execution.requested_nodes import Queries, changes_address, ranks_per_node
 from ddpkit.launchers import registry
 from ddpkit.launchers.backends import NodeOptions
@@ -166,8 +166,8 @@ class _LoginHostLaunch:
         if log_dir.startswith("/"):
             log_dir = path_there(log_dir, project, workdir)
         script = first if is_file else ""
-        args = {"workdir": workdir, "log_dir": log_dir, "script": script, "pythons": pythons, "login": not self.dry}
-        facts = self.host.call("look", 20.0, **args)
+        args = {"script": script, "code": names_of_code(settings.script), "pythons": pythons, "login": not self.dry}
+        facts = self.host.call("look", 20.0, workdir=workdir, log_dir=log_dir, **args)
         facts["scheduler"] = facts["scheduler"] or self.dry  # perhaps on the PATH of its login shell
         check_answer(facts, self.host, script=first, python=pythons[0], synced=synced)
         if automatic and facts["python"] != settings.python and not contained:
