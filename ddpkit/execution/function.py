@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import binascii
 import importlib
+import json
 import marshal
 import pickle
+import shutil
+import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -21,7 +24,7 @@ from typing import Any
 from ddpkit import files
 from ddpkit.console.relay import Relay
 from ddpkit.diagnosis.outcome import Failure, Outcome
-from ddpkit.errors import DdpkitError, RankError, UsageError
+from ddpkit.errors import DdpkitError, RankError, UsageError, no_process
 from ddpkit.execution.job import search_path
 from ddpkit.execution.lifecycle import RecordedRun
 from ddpkit.execution.prepare import Ready
@@ -30,11 +33,13 @@ from ddpkit.node.bundle import read_texts
 from ddpkit.node.child import NOT_FROM_HERE
 from ddpkit.node.rank.function_call import FREE_MODULES, LIMIT, TEXT_LIMIT
 from ddpkit.run import run_index
+from ddpkit.transports.protocol import NODE, NODE_PACKAGE
 
 VALUE_LIMIT = LIMIT + 8 * TEXT_LIMIT  # bytes of the file of one rank
 MOST_BYTES = 1 << 30  # of the values of all ranks together
 _NAME = "ddpkit_call"
 FOLDER = "call"  # in the directory of a scheduler's run
+_OUTLIVES = NODE_PACKAGE + "from ddpkit.node import caller_end; caller_end.main(*sys.argv[2:])"
 _CODE = """\
 {first}
 import marshal
@@ -144,6 +149,33 @@ def _texts(library: Any) -> dict[str, str]:
     }
 
 
+class _Outlived:
+    """A process that ends the job and removes the function where this program is killed: `node/caller_end.py`."""
+
+    def __init__(self, folder: str) -> None:
+        argv = [sys.executable, "-S", "-I", "-c", _OUTLIVES, str(NODE), folder, FOLDER]
+        null = subprocess.DEVNULL
+        try:
+            self._process = subprocess.Popen(
+                argv, cwd="/", stdin=subprocess.PIPE, stdout=null, stderr=null, start_new_session=True
+            )
+        except OSError as error:
+            raise no_process(error) from None
+
+    def tell(self, cancel: Sequence[str] | None) -> None:
+        """Tell the command that ends the job; None: nothing is left."""
+        assert self._process.stdin is not None
+        words = cancel and [shutil.which(cancel[0]) or cancel[0], *cancel[1:]]
+        with suppress(OSError):  # somebody killed it
+            self._process.stdin.write(json.dumps(words).encode() + b"\n")
+            self._process.stdin.flush()
+
+    def end(self) -> None:
+        """End it: the run has ended, and nothing is left."""
+        self.tell(None)
+        self._process.communicate()
+
+
 class FunctionRun(RecordedRun):
     """The run of a function. `values`: what each rank wrote, as it came."""
 
@@ -155,6 +187,7 @@ class FunctionRun(RecordedRun):
             raise UsageError(f"values of a function do not come back from {what}", "run this program on the login host")
         self.values: dict[int, bytes] = {}
         self._size = 0
+        self._outlived: _Outlived | None = None
         self._scheduled = any(step.scheduled for step in ready.plan.steps)
         super().__init__(ready, *options, **more)
         if ready.settings.replica:  # it is no part of another run
@@ -169,7 +202,10 @@ class FunctionRun(RecordedRun):
                 files.create(folder / "function", self.plan.function, 0o600)
             except OSError as error:
                 raise UsageError(f"cannot write to {folder}: {error.strerror}", "--log-dir DIR") from None
+            self._outlived = _Outlived(str(folder))
         super().submit()
+        if self._outlived and self.plan.batch is not None and self.job_id is not None:
+            self._outlived.tell(self.plan.batch.scheduler.stop_of(self.job_id))
 
     def _run_attempts(self, relay: Relay, attempt: Callable[[], Outcome]) -> Outcome:
         """Keep the values of the last attempt alone: they say how it failed."""
@@ -189,6 +225,8 @@ class FunctionRun(RecordedRun):
                     self._keep(rank, files.read_bounded(self.folder / FOLDER / f"value.{rank}", VALUE_LIMIT))
             with suppress(OSError):
                 files.remove_directory(str(self.folder / FOLDER), FOLDER)
+        if self._outlived:
+            self._outlived.end()
         return super().finish(relay, outcome, cancelled=cancelled)
 
     def on_value(self, rank: int, data: str) -> None:

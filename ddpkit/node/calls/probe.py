@@ -44,6 +44,7 @@ LOOK_LIMIT = 10.0  # seconds for the node's Python to say which torch it would i
 # cannot write to a virtual environment. To import it, or only json or re, takes longer.
 # A torch.py of the working directory is none that every script would get: see `node/child.py`.
 _TORCH = r"""
+import os, sys
 place = version = problem = sealed = ""
 try:
     if sys.prefix == sys.base_prefix:
