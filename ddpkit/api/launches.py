@@ -23,7 +23,7 @@ from ddpkit.execution.hold import join as join_hold
 from ddpkit.execution.lifecycle import RecordedRun
 from ddpkit.execution.requested_nodes import Queries
 from ddpkit.launchers.plan import Plan
-from ddpkit.launchers.shell import run_module
+from ddpkit.launchers.shell import run_module, with_safe_path
 from ddpkit.preflight.check import CheckReport
 from ddpkit.run import record
 
@@ -168,7 +168,7 @@ def _launch_detached(
     words[:0] = ["--detach", "--json", *(["--on", on] if on is not None else [])]
     done = subprocess.run(
         [sys.executable, "-c", run_module("ddpkit"), "launch", *words],
-        env={**os.environ, **env},
+        env=with_safe_path({**os.environ, **env}),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

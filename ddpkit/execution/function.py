@@ -8,36 +8,41 @@ from __future__ import annotations
 
 import binascii
 import importlib
+import json
 import marshal
-import os
 import pickle
-import site
+import shutil
+import subprocess
 import sys
-import sysconfig
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
-from ddpkit import config, files
+from ddpkit import files
 from ddpkit.console.relay import Relay
 from ddpkit.diagnosis.outcome import Failure, Outcome
-from ddpkit.errors import DdpkitError, RankError, UsageError
+from ddpkit.errors import DdpkitError, RankError, UsageError, no_process
+from ddpkit.execution.job import search_path
 from ddpkit.execution.lifecycle import RecordedRun
 from ddpkit.execution.prepare import Ready
 from ddpkit.launchers.values import BadValueError, PickledError, Raised, read_value
 from ddpkit.node.bundle import read_texts
+from ddpkit.node.child import NOT_FROM_HERE
 from ddpkit.node.rank.function_call import FREE_MODULES, LIMIT, TEXT_LIMIT
 from ddpkit.run import run_index
+from ddpkit.transports.protocol import NODE, NODE_PACKAGE
 
 VALUE_LIMIT = LIMIT + 8 * TEXT_LIMIT  # bytes of the file of one rank
 MOST_BYTES = 1 << 30  # of the values of all ranks together
 _NAME = "ddpkit_call"
 FOLDER = "call"  # in the directory of a scheduler's run
+_OUTLIVES = NODE_PACKAGE + "from ddpkit.node import caller_end; caller_end.main(*sys.argv[2:])"
 _CODE = """\
-import marshal, os, sys
+{first}
+import marshal
 d = os.environ.get("DDPKIT_CALL") or os.path.join({log_dir!r}, os.environ["DDPKIT_RUN"], {folder!r})
 g = {{"__name__": "{name}"}}
 with open(d + "/function", "rb") as f:
@@ -49,7 +54,7 @@ g["main"](d, *rest)"""
 
 def code_of(log_dir: str) -> str:
     """Return the Python code of every rank. It has nothing of the function."""
-    return _CODE.format(log_dir=str(Path(log_dir).absolute()), folder=FOLDER, name=_NAME)
+    return _CODE.format(first=NOT_FROM_HERE, log_dir=str(Path(log_dir).absolute()), folder=FOLDER, name=_NAME)
 
 
 def name_of(function: Callable[..., object]) -> str:
@@ -89,7 +94,7 @@ def pack(
     by_value = library is not None and b"cloudpickle" in data
     head = {
         "python": list(sys.version_info[:2]),
-        "path": _search_path(workdir),
+        "path": search_path(workdir),
         "trust": trust,
         "by_value": by_value,
         **(_library(library, data, whole=bool(trust)) if by_value else {}),
@@ -144,23 +149,31 @@ def _texts(library: Any) -> dict[str, str]:
     }
 
 
-def _search_path(workdir: str) -> list[str]:
-    """Return where this program finds modules of its own: without those of Python, which each node has.
+class _Outlived:
+    """A process that ends the job and removes the function where this program is killed: `node/caller_end.py`."""
 
-    What is in the working directory of the ranks is relative to it: a node may have it elsewhere.
-    """
-    of_python = {*sysconfig.get_paths().values(), *site.getsitepackages(), site.getusersitepackages()}
-    here, kept = str(config.current_folder()), list[str]()
-    of_ranks = os.path.abspath(workdir)  # noqa: PTH100
-    for entry in sys.path:
-        path = os.path.abspath(entry or here)  # noqa: PTH100  (a link is no other place)
-        if path in of_python or path.endswith(("lib-dynload", ".zip")) or not os.path.isdir(path):  # noqa: PTH112
-            continue
-        inside = path == of_ranks or path.startswith(of_ranks.rstrip("/") + "/")
-        shown = os.path.relpath(path, of_ranks) if inside else path
-        if shown not in kept:
-            kept.append(shown)
-    return kept
+    def __init__(self, folder: str) -> None:
+        argv = [sys.executable, "-S", "-I", "-c", _OUTLIVES, str(NODE), folder, FOLDER]
+        null = subprocess.DEVNULL
+        try:
+            self._process = subprocess.Popen(
+                argv, cwd="/", stdin=subprocess.PIPE, stdout=null, stderr=null, start_new_session=True
+            )
+        except OSError as error:
+            raise no_process(error) from None
+
+    def tell(self, cancel: Sequence[str] | None) -> None:
+        """Tell the command that ends the job; None: nothing is left."""
+        assert self._process.stdin is not None
+        words = cancel and [shutil.which(cancel[0]) or cancel[0], *cancel[1:]]
+        with suppress(OSError):  # somebody killed it
+            self._process.stdin.write(json.dumps(words).encode() + b"\n")
+            self._process.stdin.flush()
+
+    def end(self) -> None:
+        """End it: the run has ended, and nothing is left."""
+        self.tell(None)
+        self._process.communicate()
 
 
 class FunctionRun(RecordedRun):
@@ -174,6 +187,7 @@ class FunctionRun(RecordedRun):
             raise UsageError(f"values of a function do not come back from {what}", "run this program on the login host")
         self.values: dict[int, bytes] = {}
         self._size = 0
+        self._outlived: _Outlived | None = None
         self._scheduled = any(step.scheduled for step in ready.plan.steps)
         super().__init__(ready, *options, **more)
         if ready.settings.replica:  # it is no part of another run
@@ -188,7 +202,10 @@ class FunctionRun(RecordedRun):
                 files.create(folder / "function", self.plan.function, 0o600)
             except OSError as error:
                 raise UsageError(f"cannot write to {folder}: {error.strerror}", "--log-dir DIR") from None
+            self._outlived = _Outlived(str(folder))
         super().submit()
+        if self._outlived and self.plan.batch is not None and self.job_id is not None:
+            self._outlived.tell(self.plan.batch.scheduler.stop_of(self.job_id))
 
     def _run_attempts(self, relay: Relay, attempt: Callable[[], Outcome]) -> Outcome:
         """Keep the values of the last attempt alone: they say how it failed."""
@@ -208,6 +225,8 @@ class FunctionRun(RecordedRun):
                     self._keep(rank, files.read_bounded(self.folder / FOLDER / f"value.{rank}", VALUE_LIMIT))
             with suppress(OSError):
                 files.remove_directory(str(self.folder / FOLDER), FOLDER)
+        if self._outlived:
+            self._outlived.end()
         return super().finish(relay, outcome, cancelled=cancelled)
 
     def on_value(self, rank: int, data: str) -> None:

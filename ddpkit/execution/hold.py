@@ -35,7 +35,7 @@ from ddpkit.launchers import registry
 from ddpkit.launchers.backends import NodeOptions
 from ddpkit.launchers.shell import count, quote
 from ddpkit.launchers.starters import preload_modules
-from ddpkit.node.child import HOLDER
+from ddpkit.node.child import HOLDER, NOT_FROM_HERE
 from ddpkit.run import launcher_process, run_index
 from ddpkit.run.record import RecordedHold, Run
 from ddpkit.run.run_index import HOLD
@@ -44,7 +44,8 @@ from ddpkit.transports.held import socket_name
 
 IDLE = "30m"
 IN_JOB = "ssh"  # the backend of launches on nodes of a job: its plan is the same, whatever the connections are
-_HOLD = 'import os; exec(open(os.environ["DDPKIT_TAP"]).read())'  # the file is written by the supervisor
+# The file is written by the supervisor. Another Python runs it: SAFE_PATH of this one is in its `sys.flags`, for ever.
+_HOLD = f'{NOT_FROM_HERE}; os.execv(sys.executable, [sys.executable, os.environ["DDPKIT_TAP"]])'
 _USE = "a hold"
 _OF_SCRIPT = ("setup", "srun")  # options of SLURM that are part of a job's script, and not of a step of a hold
 _OF_JOB = (*_OF_SCRIPT, "array", "hetjob", "chain", "via", "new_job")  # that a launch into a hold cannot have

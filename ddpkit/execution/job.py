@@ -11,15 +11,17 @@ import os
 import re
 import shlex
 import shutil
+import site
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from ddpkit.config import AUTOMATIC, LaunchSettings
+from ddpkit.config import AUTOMATIC, LaunchSettings, current_folder
 from ddpkit.errors import UsageError, similar
 from ddpkit.files import LIMIT, open_to_read, read_head
 from ddpkit.launchers import containers
@@ -435,14 +437,46 @@ def _shell_script(path: Path, *, in_shell: bool) -> str:
     return text if in_shell or path.suffix in (".sh", *_BATCH_SCRIPTS) or _OF_SHELL.match(text) else ""
 
 
-def program_file(job: Job) -> Path | None:
-    """Return the file of a job's own code; None: it has none, as `nvidia-smi`. Of a module: a path in its directory."""
-    workdir, first = Path(job.workdir), job.command[0]
-    if job.kind == "module":
-        return workdir / "module"
-    if job.kind == "script" or "/" in first:
-        return workdir / first
-    return next((workdir / word for word in job.command[1:] if (workdir / word).is_file()), None)  # bash train.sh
+def names_of_code(command: Sequence[str]) -> list[str]:
+    """Return names that a command's own code can have in its directory. Code that was typed has none.
+
+    Of `-m` only a module of that directory counts: whoever can write there is not trusted with one of Python's.
+    """
+    first, *rest = command
+    if first == "-m":
+        module = rest[0].replace(".", "/")
+        return [f"{module}.py", f"{module}/__main__.py"]
+    if first == "-c":
+        return []
+    return [first] if first.endswith(".py") or "/" in first else rest  # bash train.sh
+
+
+def program_files(job: Job, *, function: bool = False) -> list[Path]:
+    """Return the files of a job's own code, none for `nvidia-smi`. Of a function: a file where ranks search modules."""
+    workdir = Path(job.workdir)
+    if function:
+        return [workdir / entry / "module.py" for entry in search_path(job.workdir)]
+    names = names_of_code(job.command)
+    return [workdir / name for name in names if name == job.command[0] or (workdir / name).is_file()]
+
+
+def search_path(workdir: str) -> list[str]:
+    """Return where this program finds modules of its own: without those of Python, which each node has.
+
+    What is in the working directory of the ranks is relative to it: a node may have it elsewhere.
+    """
+    of_python = {*sysconfig.get_paths().values(), *site.getsitepackages(), site.getusersitepackages()}
+    here, kept = str(current_folder()), list[str]()
+    of_ranks = os.path.abspath(workdir)  # noqa: PTH100
+    for entry in sys.path:
+        path = os.path.abspath(entry or here)  # noqa: PTH100  (a link is no other place)
+        if path in of_python or path.endswith(("lib-dynload", ".zip")) or not os.path.isdir(path):  # noqa: PTH112
+            continue
+        inside = path == of_ranks or path.startswith(of_ranks.rstrip("/") + "/")
+        shown = os.path.relpath(path, of_ranks) if inside else path
+        if shown not in kept:
+            kept.append(shown)
+    return kept
 
 
 # ---- what its nodes must have

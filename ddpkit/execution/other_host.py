@@ -22,7 +22,7 @@ from ddpkit.config import AUTOMATIC, LaunchSettings
 from ddpkit.errors import LaunchError, UsageError
 from ddpkit.execution import requested_nodes, sync
 from ddpkit.execution.copies import ANY_PYTHON, Way
-from ddpkit.execution.job import check_request, job_elsewhere, without_python
+from ddpkit.execution.job import check_request, job_elsewhere, names_of_code, without_python
 from ddpkit.execution.requested_nodes import Queries, changes_address, ranks_per_node
 from ddpkit.launchers import registry
 from ddpkit.launchers.backends import NodeOptions
@@ -32,6 +32,7 @@ from ddpkit.launchers.plan import Host, Job, Plan, ProjectCopy, Request
 from ddpkit.launchers.registry import Launcher
 from ddpkit.launchers.shell import quote, run_module
 from ddpkit.launchers.slurm import Slurm
+from ddpkit.node.child import with_safe_path
 from ddpkit.run.record import CONTROL, RecordError, Run
 from ddpkit.run.record import parse as parse_record
 from ddpkit.transports.channel import LINE_LIMIT, RefusedError, at_home
@@ -165,8 +166,8 @@ class _LoginHostLaunch:
         if log_dir.startswith("/"):
             log_dir = path_there(log_dir, project, workdir)
         script = first if is_file else ""
-        args = {"workdir": workdir, "log_dir": log_dir, "script": script, "pythons": pythons, "login": not self.dry}
-        facts = self.host.call("look", 20.0, **args)
+        args = {"script": script, "code": names_of_code(settings.script), "pythons": pythons, "login": not self.dry}
+        facts = self.host.call("look", 20.0, workdir=workdir, log_dir=log_dir, **args)
         facts["scheduler"] = facts["scheduler"] or self.dry  # perhaps on the PATH of its login shell
         check_answer(facts, self.host, script=first, python=pythons[0], synced=synced)
         if automatic and facts["python"] != settings.python and not contained:
@@ -274,10 +275,11 @@ def run_launcher(
     spec: HostSpec, command: RemoteCommand, way: Connector, note: Callable[[str], None] = lambda _: None
 ) -> Answer:
     """Run a launcher on a host to its end. Raises LaunchError where the host or ddpkit on it cannot be reached."""
-    request = {"e": dict(command.env), "c": command.workdir, "a": ["-c", run_module("ddpkit"), *command.argv]}
+    argv = ["-c", run_module("ddpkit"), *command.argv]
+    request = {"e": with_safe_path(command.env), "c": command.workdir, "a": argv}
     until = time.monotonic() + LIMIT
     try:
-        stream = way.enter(spec, f"exec {at_home(command.python)} -c '{_BOOT}'", until)
+        stream = way.enter(spec, f"exec {at_home(command.python)} -S -I -c '{_BOOT}'", until)
     except RefusedError as refused:
         raise LaunchError(f"{spec.label}: {refused.what}", refused.fix) from None
     output = bytearray()

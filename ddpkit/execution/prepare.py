@@ -22,7 +22,7 @@ from ddpkit.execution.job import (
     held_back,
     local_job,
     local_workdir,
-    program_file,
+    program_files,
     remote_job,
     removed_options,
     required_of_nodes,
@@ -241,7 +241,7 @@ def prepare_offline(
     requested_nodes.check_no_sync(settings)
     job = local_job(settings, backend)
     if chosen.scheduled and job.folder:
-        check_run_folder(Path(job.folder), program_file(job))
+        check_run_folder(Path(job.folder), program_files(job, function=bool(settings.function)))
     if stage:
         from ddpkit.execution import stage as staging
 

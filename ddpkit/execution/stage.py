@@ -346,7 +346,7 @@ def _module_in_copy(flag: str, rest: Sequence[str], target: str) -> tuple[str, .
     """Run a module of the copy, or code that imports from it: Python itself searches the working directory first."""
     if flag == "-c":
         return ("-c", f"import sys; sys.path[0] = {target!r}; exec({rest[0]!r})", *rest[1:])
-    text = f"import runpy, sys; sys.path[0] = {target!r}; runpy._run_module_as_main({rest[0]!r})"
+    text = f"import sys; sys.path[0] = {target!r}; import runpy; runpy._run_module_as_main({rest[0]!r})"
     return ("-c", text, *rest[1:])
 
 

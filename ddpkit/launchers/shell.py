@@ -8,10 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ddpkit.errors import SECRET_FORMS, hide_in_text
-
-# Python puts the working directory in front of its own modules, for -m and for -c. There others may be able to write,
-# and a project may have a random.py. Code of ddpkit's begins with this line, which needs no module from a file.
-NOT_FROM_HERE = 'import sys; sys.path[:1] != [""] or sys.path.pop(0)'
+from ddpkit.node.child import NOT_FROM_HERE as NOT_FROM_HERE
+from ddpkit.node.child import with_safe_path as with_safe_path
 
 
 def run_module(name: str) -> str:

@@ -46,6 +46,7 @@ from ddpkit.launchers.starters import (
     task_file,
 )
 from ddpkit.node.bundle import NAME as BUNDLE
+from ddpkit.node.child import SAFE_PATH
 
 # Defaults of variables, after `cores` was computed.
 _DEFAULTS = """
@@ -970,7 +971,7 @@ def _begin_file(job: Job) -> str:
 
 def _decide(job: Job, world: Request) -> tuple[str, ...]:
     """The program that decides after an attempt of a submitted job."""
-    return world.here.python, "-c", run_module("ddpkit.cli.job_attempts"), job.folder
+    return "env", "=".join(SAFE_PATH), world.here.python, "-c", run_module("ddpkit.cli.job_attempts"), job.folder
 
 
 def _is_slurm_variable(name: str) -> bool:

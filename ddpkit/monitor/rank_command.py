@@ -23,11 +23,11 @@ from typing import Any, NamedTuple
 
 from ddpkit.errors import DdpkitError, UsageError, install, no_process
 from ddpkit.launchers.host_names import Via
-from ddpkit.launchers.shell import NOT_FROM_HERE, join, run_module
+from ddpkit.launchers.shell import join, run_module
 from ddpkit.monitor import client
 from ddpkit.node.at_rank import environment
 from ddpkit.node.bundle import read_texts
-from ddpkit.node.child import die_with_parent
+from ddpkit.node.child import NOT_FROM_HERE, die_with_parent
 from ddpkit.node.relay import READY, Relay
 from ddpkit.run import launcher_process, run_index
 from ddpkit.run.record import Run
@@ -36,7 +36,6 @@ from ddpkit.transports.channel import at_home
 from ddpkit.transports.hosts import OURS
 from ddpkit.transports.srun import overlap_step
 
-_FUTURE = "from __future__ import annotations\n"  # the first text has it, where it must stand
 BEFORE = 1 << 16  # bytes that a node may print before it carries a connection
 _FOR_THE_COMMAND = (signal.SIGINT, signal.SIGQUIT)
 _SSH = (*OURS, "-oEscapeChar=none")  # for a person, unlike `hosts.ALONE`: ssh may ask
@@ -292,9 +291,10 @@ def relay_words(port: int) -> list[str]:
 def debugpy_words(port: int) -> list[str]:
     """Return the command for `RankPlace.command` that attaches debugpy to the rank."""
     texts = read_texts()
-    programs = "\n".join(texts[name].replace(_FUTURE, "") for name in ("relay", "debugpy_attach"))
+    # As text: `from __future__` is an import as well, and has to be the first line.
+    programs = "\n".join(f"exec({texts[name]!r})" for name in ("relay", "debugpy_attach"))
     attach = f"attach(sys.argv[1], {port}, {run_module('debugpy')!r})"
-    return ["{python}", "-c", f"{_FUTURE}{NOT_FROM_HERE}\n{programs}\n{attach}\n", "{pid}"]
+    return ["{python}", "-c", f"{NOT_FROM_HERE}\n{programs}\n{attach}\n", "{pid}"]
 
 
 _kept: list[socket.socket] = []  # until this command ends

@@ -24,6 +24,7 @@ SHELL = 'for each in "${SHELL-}" bash; do command -v "$each" >/dev/null 2>&1 && 
 # Options of nsenter by the names of /proc/PID/ns.
 NAMESPACES = {"user": "--user", "mnt": "--mount", "pid": "--pid", "net": "--net", "ipc": "--ipc", "uts": "--uts"}
 OURS = ("DDPKIT_HOOK", "DDPKIT_PRELOAD", "DDPKIT_TAP", "DDPKIT_TAP_ONCE", "DDPKIT_OBSERVE")
+SAFE_PATH = ("PYTHONSAFEPATH", "ddpkit")  # see `node/child.py`
 OF_TERMINAL = ("TERM", "COLORTERM", "LINES", "COLUMNS")
 
 
@@ -38,6 +39,8 @@ def main(ask: dict[str, Any]) -> None:
     words = [known.get(word, word) for word in ask["words"]] or ["sh", "-c", SHELL]
     env = {**environment(pid), **ask["env"]}
     env.update((name, os.environ[name]) for name in OF_TERMINAL if name in os.environ)
+    if ask["words"][:2] == ["{python}", "-c"]:  # code of ddpkit's
+        env[SAFE_PATH[0]] = env.get(SAFE_PATH[0]) or SAFE_PATH[1]
     inside = [option for name, option in NAMESPACES.items() if _namespace(pid, name) != _namespace("self", name)]
     if inside:
         nsenter = shutil.which("nsenter")
@@ -84,7 +87,7 @@ def environment(pid: int) -> dict[str, str]:
     """Return the variables with which a process was started, without those by which ddpkit starts a rank."""
     text = _read("/proc/%d/environ" % pid).decode("utf-8", "surrogateescape")
     pairs = [entry.partition("=") for entry in text.split("\0") if "=" in entry]
-    env = {name: value for name, _, value in pairs if name not in OURS}
+    env = {name: value for name, _, value in pairs if name not in OURS and (name, value) != SAFE_PATH}
     path = [entry for entry in env.pop("PYTHONPATH", "").split(":") if entry and not entry.endswith("/ddpkit.zip")]
     return {**env, "PYTHONPATH": ":".join(path)} if path else env
 

@@ -20,6 +20,14 @@ if TYPE_CHECKING:
 HELD = "ddpkit_held"
 HELD_FORMAT = 2  # of what a hold and a launch, perhaps of another version, say to each other
 HOLDER = "DDPKIT_HOLDER"  # what such a Python shall do, as JSON: {"name", "modules", "idle"}
+# For -c and -m Python puts the working directory in front of its own modules. There others may be able to write, and a
+# project may have a random.py. Code of ddpkit's for -c begins with this, which needs no module from a file. Python 3.13
+# imports linecache before that line: SAFE_PATH in the environment, which older ones do not know, keeps it from there.
+SAFE_PATH = ("PYTHONSAFEPATH", "ddpkit")  # a value of ours: what that Python starts does not get it
+NOT_FROM_HERE = (
+    'import sys; sys.path[:1] != [""] or sys.path.pop(0); import os; '
+    'os.environ.get("%s") != "%s" or os.environ.pop("%s")' % (*SAFE_PATH, SAFE_PATH[0])
+)
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
 PR_SET_CHILD_SUBREAPER = 36
@@ -67,12 +75,23 @@ def connect_output(folder: str, local_rank: str) -> None:
 def execute(argv: list[str], env: Mapping[str, str]) -> NoReturn:
     """Become a command, or say why not and exit as a shell would."""
     try:
-        os.execvpe(argv[0], argv, env)
+        os.execvpe(argv[0], argv, with_safe_path(env) if is_own_code(argv) else env)
     except OSError as error:
         absent = is_absent(error, argv[0], env.get("PATH"))
         why = os.strerror(errno.ENOENT) if absent else error.strerror
         os.write(2, f"ddpkit: cannot start {argv[0]}: {why}\n".encode("utf-8", "surrogateescape"))
         os._exit(127 if absent else 126)
+
+
+def is_own_code(argv: Sequence[str]) -> bool:
+    """Tell whether a command is a Python that runs code of ddpkit's."""
+    return argv[1:2] == ["-c"] and argv[2].startswith(NOT_FROM_HERE)
+
+
+def with_safe_path(env: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a Python for code of ddpkit's: it imports nothing from the working directory."""
+    name, value = SAFE_PATH
+    return {**env, name: env.get(name) or value}
 
 
 def is_absent(error: OSError, name: str, path: str | None = None) -> bool:

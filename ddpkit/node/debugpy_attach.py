@@ -51,7 +51,7 @@ def attach(pid: str, port: int, program: str) -> None:
             why = os.strerror(error.errno or 0)
             sys.exit("ddpkit: port %d of %s: %s\nhint: add --port %d" % (port, host, why, port + 1))
         words = ["-c", program, "--listen", "127.0.0.1:%d" % port, "--pid", pid]
-        code = subprocess.call([sys.executable, *words])
+        code = subprocess.call([sys.executable, *words], env={"PYTHONSAFEPATH": "ddpkit", **os.environ})
         if code:
             sys.exit(code)
     until = time.monotonic() + LIMIT

@@ -33,8 +33,9 @@ from ddpkit.launchers import host_names, registry, typed_json
 from ddpkit.launchers.events import Rank
 from ddpkit.launchers.node_facts import Count, NodeFacts, NodeInventory, Port
 from ddpkit.launchers.plan import Plan, Step
-from ddpkit.launchers.shell import NOT_FROM_HERE, quote
+from ddpkit.launchers.shell import quote
 from ddpkit.launchers.typed_json import Form, HostWord, literal
+from ddpkit.node.child import NOT_FROM_HERE
 from ddpkit.transports.choose import transport_class
 from ddpkit.transports.protocol import NODE, Link
 from ddpkit.transports.transport import Transport

@@ -11,7 +11,7 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ddpkit.errors import UsageError
@@ -231,12 +231,12 @@ def is_replaceable(path: Path) -> bool:
     return bool(who_can_replace(str(path)))
 
 
-def check_run_folder(folder: Path, trusted: Path | None) -> None:
+def check_run_folder(folder: Path, trusted: Sequence[Path]) -> None:
     """Raise UsageError where strangers can replace the directory from which a job loads programs, hours later maybe.
 
-    `trusted`: the program that runs; whoever can replace it is no stranger.
+    `trusted`: the files of the program that runs; whoever can replace one of them is no stranger.
     """
-    who = ", ".join(strangers(str(folder), [str(trusted)] if trusted else []))
+    who = ", ".join(strangers(str(folder), list(map(str, trusted))))
     if who:
         raise UsageError(
             f"{who} can put another directory in the place of {folder.parent}, from which the job would load programs",

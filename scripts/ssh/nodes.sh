@@ -20,6 +20,7 @@ check() {
         if [ ! -f "$file" ]; then echo "there is no $file in $PWD" && exit 1; fi
     done
     exec python -c '
+import sys; sys.path[:1] != [""] or sys.path.pop(0)  # others may be able to write into this directory
 import importlib.util, os, random, socket, sys
 
 if importlib.util.find_spec("torch") is None:
@@ -71,7 +72,7 @@ parcel() { # FUNCTION SECONDS: the command that runs the function on a node, bel
         cores=\$((\$(nproc) / ngpu)); export OMP_NUM_THREADS=\${OMP_NUM_THREADS:-\$((cores > 1 ? cores : 1))}
         unset \"\${!PET_@}\" # they change torchrun's defaults
         $1"
-    printf "exec python3 -c 'import base64, sys; exec(base64.b64decode(sys.argv[1]))' %s %s" \
+    printf "exec python3 -I -c 'import base64, sys; exec(base64.b64decode(sys.argv[1]))' %s %s" \
         "$(printf %s "$watcher" | base64 | tr -d '\n')" \
         "$(printf '%s\0' "$2" "$grace" bash --norc -c "$program" | base64 | tr -d '\n')"
 }

@@ -49,7 +49,7 @@ def held(start: START, tmp_path: Path) -> Command:
 
 def holder(hold: Command) -> int:
     """The process id of the warm Python: the one that launches are forked from."""
-    named = {pid for pid, words in hold.survivors().items() if "DDPKIT_TAP" in words}
+    named = {pid for pid, words in hold.survivors().items() if "/holder.py" in words}
     (found,) = (pid for pid in named if parent(pid) not in named)
     return found
 

@@ -50,6 +50,7 @@ def test_a_login_host_says_who_could_put_programs_in_place(tmp_path: Path) -> No
             "workdir": str(tmp_path),
             "log_dir": "logs",
             "script": "job.py",
+            "code": ["job.py"],
             "pythons": ["python3"],
             "login": False,
         }

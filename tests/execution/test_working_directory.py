@@ -5,21 +5,22 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import Command
 
-from ddpkit.launchers.shell import run_module
+from ddpkit.launchers.shell import NOT_FROM_HERE, run_module
 
-# Modules that torch, torchrun or ddpkit's own programs import after Python's start.
-SHADOWS = (
-    "argparse base64 collections datetime functools importlib json os random re runpy shutil socket struct".split()
-)
-SHADOWS += "subprocess tempfile threading torch typing uuid zlib".split()
+START = Callable[..., Command]
+# Modules that torch, torchrun or ddpkit's own programs may import, some of them before the first line of their code.
+SHADOWS = sorted({*sys.stdlib_module_names} - {*sys.builtin_module_names} | {"cloudpickle", "numpy", "torch"})
+PYTHONS = [Path(sys.executable), *sorted(Path.home().glob(".pyenv/versions/3.[189]*/bin/python3"))]  # 3.8 and later
 SPY = """\
 import sys
 with open({found!r}, "a") as found:
-    print({name!r}, sys.orig_argv[:3], file=found)
+    print({name!r}, sys.argv, file=found)
 raise ImportError("a module of the working directory")
 """
 
@@ -55,6 +56,46 @@ def test_a_command_imports_nothing_of_the_working_directory(
     assert done.returncode == 0, done.stdout + done.stderr
     assert not found.exists(), found.read_text()
     assert words[0] != "launch" or "--dry-run" in words or done.stdout.count("trains") == 2
+
+
+PROGRAM = """\
+import sys, ddpkit
+def path(number):
+    return number, sys.path[0]
+print(ddpkit.call(path, 7, nproc_per_node=1))
+"""
+
+
+def test_a_call_imports_nothing_of_the_working_directory(
+    clean_environ: dict[str, str], planted: tuple[Path, Path]
+) -> None:
+    """The program is elsewhere, and does not search there itself."""
+    folder, found = planted
+    (folder.parent / "project/calls.py").write_text(PROGRAM)
+    argv = [sys.executable, "../project/calls.py"]
+    done = subprocess.run(argv, cwd=folder, env=clean_environ, capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout == f"[(7, '{folder.parent}/project')]\n", done.stderr
+    assert not found.exists(), found.read_text()
+
+
+def test_a_hold_imports_nothing_of_the_working_directory(start: START, planted: tuple[Path, Path]) -> None:
+    folder, found = planted
+    start("hold", "-n", "1", "--preload=fractions", "--workdir", str(folder)).wait_for("imported ")
+    assert not found.exists(), found.read_text()
+
+
+@pytest.mark.parametrize("python", PYTHONS, ids=lambda path: path.parts[-3])
+def test_code_of_ddpkits_imports_nothing_of_the_working_directory(
+    clean_environ: dict[str, str], planted: tuple[Path, Path], python: Path
+) -> None:
+    """Python 3.13 imports linecache before the first line of the code. What the code starts has no variable of it."""
+    folder, found = planted
+    code = f"{NOT_FROM_HERE}; import json, linecache, random; print('PYTHONSAFEPATH' in os.environ)"
+    start = f"import os; from ddpkit.node.child import execute; execute([{str(python)!r}, '-c', {code!r}], os.environ)"
+    argv = [sys.executable, "-P" if sys.version_info >= (3, 11) else "-I", "-c", start]
+    done = subprocess.run(argv, cwd=folder, env=clean_environ, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.stdout, done.returncode) == ("False\n", 0), done.stderr
+    assert not found.exists(), found.read_text()
 
 
 @pytest.mark.parametrize("words", [("ps",), ("env",), ("launch", "--dry-run", "--", "../project/job.py")], ids=" ".join)
@@ -102,8 +143,7 @@ def test_no_plan_runs_code_that_imports_from_the_working_directory() -> None:
     plans = sorted(Path(__file__).parents[1].glob("golden/*.sh"))
     words = [(path.name, flags, code) for path in plans for flags, code in _codes(path.read_text())]
     assert len(words) > 40
-    start = 'import sys; sys.path[:1] != [""] or sys.path.pop(0)'
-    assert not [each for each in words if "-I" not in each[1] and not each[2].startswith(start)]
+    assert not [each for each in words if "-I" not in each[1] and not NOT_FROM_HERE.startswith(each[2])]
     assert not [path.name for path in plans if re.search(r"-m torch\.", path.read_text())]
 
 

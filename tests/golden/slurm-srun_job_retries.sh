@@ -35,7 +35,7 @@ program="$1" spec="$2"; shift 2
 set -- "$0" -S -I "$program" step_task "$spec" "$@"
 exec "$@"'
 export -n DDPKIT_JOB_HOOK  # it can hold secrets: the ranks do not get it
-decide=(/opt/ddpkit/bin/python -c 'import sys; sys.path[:1] != [""] or sys.path.pop(0); import runpy; runpy.run_module("ddpkit.cli.job_attempts", run_name="__main__", alter_sys=True)' '/data/my project/logs/20260131-235959-train-3fa9')
+decide=(env PYTHONSAFEPATH=ddpkit /opt/ddpkit/bin/python -c 'import sys; sys.path[:1] != [""] or sys.path.pop(0); import os; os.environ.get("PYTHONSAFEPATH") != "ddpkit" or os.environ.pop("PYTHONSAFEPATH"); import runpy; runpy.run_module("ddpkit.cli.job_attempts", run_name="__main__", alter_sys=True)' '/data/my project/logs/20260131-235959-train-3fa9')
 nodes=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 2 | paste -sd , -)
 [ -n "$nodes" ] || fail "scontrol did not list the nodes of job $SLURM_JOB_ID"
 [ -z "$SLURM_RESTART_COUNT" ] || { next=$(DDPKIT_JOB_HOOK="$DDPKIT_JOB_HOOK" "${decide[@]}" requeued) || exit 1; eval "$next"; echo "ddpkit: attempt $((DDPKIT_ATTEMPT - 1))"; }

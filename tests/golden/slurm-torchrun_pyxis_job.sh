@@ -45,7 +45,7 @@ cores=$((${SLURM_CPUS_ON_NODE:-1} / LOCAL_WORLD_SIZE))
 [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
 program="$1" spec="$2"; shift 2
-set -- "$0" -S -I "$program" step_task "$spec" python3 -c '"'"'import sys; sys.path[:1] != [""] or sys.path.pop(0); import runpy; runpy.run_module("torch.distributed.run", run_name="__main__", alter_sys=True)'"'"' \
+set -- "$0" -S -I "$program" step_task "$spec" python3 -c '"'"'import sys; sys.path[:1] != [""] or sys.path.pop(0); import os; os.environ.get("PYTHONSAFEPATH") != "ddpkit" or os.environ.pop("PYTHONSAFEPATH"); import runpy; runpy.run_module("torch.distributed.run", run_name="__main__", alter_sys=True)'"'"' \
     --nnodes=2 --nproc_per_node="$LOCAL_WORLD_SIZE" --node_rank="$SLURM_PROCID" \
     --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --no_python "$@"
 exec "$@"'

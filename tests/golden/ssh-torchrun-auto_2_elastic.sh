@@ -12,7 +12,7 @@ export PYTHONFAULTHANDLER=1
 export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1
 export NCCL_DEBUG=WARN
 export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
-/opt/venv/bin/python -c 'import sys; sys.path[:1] != [""] or sys.path.pop(0); import runpy; runpy.run_module("torch.distributed.run", run_name="__main__", alter_sys=True)' --nnodes=1:2 --nproc_per_node=2 --rdzv_backend=c10d --rdzv_endpoint=10.77.0.1:23456 --rdzv_id=20260131-235959-train-3fa9 --rdzv_conf=is_host=1 --local_addr=10.77.0.1 --max_restarts=3 --no_python /opt/venv/bin/python -S -I -c 'import os, sys; tap = os.environ.get("DDPKIT_TAP"); exec(open(tap).read() if tap else "os.execvp(sys.argv[1], sys.argv[1:])")' /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $$5'
+/opt/venv/bin/python -c 'import sys; sys.path[:1] != [""] or sys.path.pop(0); import os; os.environ.get("PYTHONSAFEPATH") != "ddpkit" or os.environ.pop("PYTHONSAFEPATH"); import runpy; runpy.run_module("torch.distributed.run", run_name="__main__", alter_sys=True)' --nnodes=1:2 --nproc_per_node=2 --rdzv_backend=c10d --rdzv_endpoint=10.77.0.1:23456 --rdzv_id=20260131-235959-train-3fa9 --rdzv_conf=is_host=1 --local_addr=10.77.0.1 --max_restarts=3 --no_python /opt/venv/bin/python -S -I -c 'import os, sys; tap = os.environ.get("DDPKIT_TAP"); exec(open(tap).read() if tap else "os.execvp(sys.argv[1], sys.argv[1:])")' /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $$5'
 END-20260131-235959-train-3fa9
 steps="$steps $!"
 # step 2 of 2, on big:2222: ranks 2-4
@@ -26,7 +26,7 @@ export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1
 export NCCL_DEBUG=INFO
 export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
 export NCCL_SOCKET_IFNAME=ib0
-/home/me/venv/bin/python -c 'import sys; sys.path[:1] != [""] or sys.path.pop(0); import runpy; runpy.run_module("torch.distributed.run", run_name="__main__", alter_sys=True)' --nnodes=1:2 --nproc_per_node=3 --rdzv_backend=c10d --rdzv_endpoint=10.77.0.1:23456 --rdzv_id=20260131-235959-train-3fa9 --rdzv_conf=is_host=0 --local_addr=10.77.0.2 --max_restarts=3 --no_python /home/me/venv/bin/python -S -I -c 'import os, sys; tap = os.environ.get("DDPKIT_TAP"); exec(open(tap).read() if tap else "os.execvp(sys.argv[1], sys.argv[1:])")' /home/me/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $$5'
+/home/me/venv/bin/python -c 'import sys; sys.path[:1] != [""] or sys.path.pop(0); import os; os.environ.get("PYTHONSAFEPATH") != "ddpkit" or os.environ.pop("PYTHONSAFEPATH"); import runpy; runpy.run_module("torch.distributed.run", run_name="__main__", alter_sys=True)' --nnodes=1:2 --nproc_per_node=3 --rdzv_backend=c10d --rdzv_endpoint=10.77.0.1:23456 --rdzv_id=20260131-235959-train-3fa9 --rdzv_conf=is_host=0 --local_addr=10.77.0.2 --max_restarts=3 --no_python /home/me/venv/bin/python -S -I -c 'import os, sys; tap = os.environ.get("DDPKIT_TAP"); exec(open(tap).read() if tap else "os.execvp(sys.argv[1], sys.argv[1:])")' /home/me/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $$5'
 END-20260131-235959-train-3fa9
 steps="$steps $!"
 for step in $steps; do wait "$step" || failed=$?; done

@@ -66,6 +66,19 @@ try:
 except KeyboardInterrupt:
     print("interrupted", ddpkit.runs()[0].state, flush=True)
 """
+KILLED = """
+import signal, threading
+def sleep(word):
+    print("ready", flush=True)
+    time.sleep(3600)
+def kill():
+    while ddpkit.runs() == [] or not list(ddpkit.runs()[0].logs(grep="ready")):
+        time.sleep(0.1)
+    print(ddpkit.runs()[0].folder, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+threading.Thread(target=kill).start()
+ddpkit.call(sleep, "TOP" + "SECRET", **keywords)
+"""
 ITEMS = """
 def one(item):
     import os
@@ -121,6 +134,23 @@ def test_values_and_failures(way: str, run: Callable[..., list[Any]]) -> None:
 @pytest.mark.parametrize("way", ["ssh", "slurm"])
 def test_an_interrupt_ends_the_ranks(way: str, run: Callable[..., list[Any]]) -> None:
     assert run(CANCELLED, WAYS[way])[-2:] == ["ready", "interrupted stopped"]
+
+
+@pytest.mark.parametrize("way", ["slurm", "salloc"])
+def test_a_killed_program_leaves_no_ranks_and_no_function(
+    way: str, run: Callable[..., list[Any]], idle_lab: Lab
+) -> None:
+    """Under SLURM the function is in a file, with its arguments. What the fixture waits for: no process is left."""
+    lines = run(KILLED, WAYS[way], *(SALLOC if way == "salloc" else ()), "sh", "-c", '"$@"; true', "sh")
+    folder = Path(lines[-1])
+    assert folder.is_dir()
+
+    def left() -> str:
+        jobs = idle_lab.run("login", "squeue", "--noheader", check=False).stdout
+        return jobs + "\n".join(map(str, (folder / "call").glob("*")))
+
+    wait_until(lambda: not (folder / "call").exists() and not left().strip(), left)
+    assert not [path for path in folder.rglob("*") if path.is_file() and b"TOPSECRET" in path.read_bytes()]
 
 
 def test_items_over_ssh(run: Callable[..., list[Any]]) -> None:

@@ -189,7 +189,7 @@ def test_the_end_of_a_launch_is_not_that_of_the_hold(number: int, way: str, proj
 
 def of_hold(project: Project, base: set[int]) -> int:
     """The warm Python on node2."""
-    (found,) = (pid for pid, (host, line) in project.left(base).items() if host == "node2" and "DDPKIT_TAP" in line)
+    (found,) = (pid for pid, (host, line) in project.left(base).items() if host == "node2" and "/holder.py" in line)
     return found
 
 

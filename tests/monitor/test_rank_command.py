@@ -499,7 +499,8 @@ def test_debugpy_that_does_not_listen_is_an_error(waits: Command, ddpkit: DDPKIT
     (tmp_path / "modules/debugpy").mkdir(parents=True)
     (tmp_path / "modules/debugpy/__init__.py").touch()
     (tmp_path / "modules/debugpy/__main__.py").write_text("raise SystemExit(3)")
-    (tmp_path / "socket.py").write_text("raise SystemExit(9)")  # of whoever can write to the rank's directory
+    for name in ("__future__", "socket"):  # of whoever can write to the rank's directory
+        (tmp_path / f"{name}.py").write_text("raise SystemExit(9)")
     taken = find_port()
     with socket.create_server(("127.0.0.1", taken)):
         done = ddpkit("debug", "--port", str(taken))

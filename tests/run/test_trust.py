@@ -20,7 +20,7 @@ from conftest import DDPKIT, PATIENCE, SCRIPT, START
 from program import wait_until
 from terminal import Terminal
 
-from ddpkit.execution.job import program_file
+from ddpkit.execution.job import program_files
 from ddpkit.launchers.plan import Job
 from ddpkit.run import run_files
 
@@ -894,23 +894,78 @@ FOLDERS = {
 
 
 @pytest.mark.parametrize(
-    ("kind", "command", "file"),
+    ("kind", "command", "files"),
     [
-        ("script", ("train.py", "a.sh"), "train.py"),
-        ("script", ("/opt/train.py",), "/opt/train.py"),
-        ("module", ("-m", "pkg.train"), "module"),
-        ("program", ("./train.sh", "a.sh"), "train.sh"),
-        ("program", ("bash", "-x", "a.sh"), "a.sh"),
-        ("program", ("nvidia-smi", "none.sh"), None),
+        ("script", ("train.py", "a.sh"), ["train.py"]),
+        ("script", ("/opt/train.py",), ["/opt/train.py"]),
+        ("module", ("-m", "pkg.train"), ["pkg/train.py"]),
+        ("module", ("-m", "pkg"), ["pkg/__main__.py"]),
+        ("module", ("-m", "json.tool", "a.sh"), []),
+        ("module", ("-c", "print(1)", "a.sh"), []),
+        ("program", ("./train.sh", "a.sh"), ["train.sh"]),
+        ("program", ("bash", "-x", "a.sh"), ["a.sh"]),
+        ("program", ("nvidia-smi", "none.sh"), []),
     ],
 )
-def test_the_file_by_which_a_user_trusts_a_directory(
-    tmp_path: Path, kind: Literal["script", "module", "program"], command: tuple[str, ...], file: str | None
+def test_the_files_by_which_a_user_trusts_a_directory(
+    tmp_path: Path, kind: Literal["script", "module", "program"], command: tuple[str, ...], files: list[str]
 ) -> None:
     """Of a job's own code: whoever can replace that, the user trusts with the programs of the job's run as well."""
-    (tmp_path / "a.sh").touch()
+    (tmp_path / "pkg").mkdir()
+    for name in ("a.sh", "pkg/train.py", "pkg/__main__.py"):
+        (tmp_path / name).touch()
     job = Job(run_id=ID, command=command, kind=kind, workdir=str(tmp_path), python="python3")
-    assert program_file(job) == (None if file is None else tmp_path / file)
+    assert program_files(job) == [tmp_path / file for file in files]
+
+
+CALLS = """\
+import ddpkit
+try:
+    ddpkit.call(print, nproc_per_node=1, nnodes=1, backend="slurm")
+except ddpkit.DdpkitError as error:
+    print(error)
+"""
+IN_TEAM = {
+    "code": ("launch", "-b", "slurm", "-N", "1", "-n", "1", "--dry-run", "--", "-c", "print(1)"),
+    "a module of Python": ("launch", "-b", "slurm", "-N", "1", "-n", "1", "--dry-run", "--", "-m", "json.tool"),
+    "test": ("test", "-b", "slurm", "-N", "1", "-n", "1", "--dry-run"),
+    "bench": ("bench", "-b", "slurm", "-N", "1", "-n", "2", "--dry-run"),
+}
+
+
+@pytest.fixture
+def of_team(tmp_path: Path) -> Path:
+    """The directory of a team, without a program, and one of this user beside it."""
+    for name in ("team", "own"):
+        (tmp_path / name).mkdir()
+    os.chown(tmp_path / "team", 0, 60000)
+    (tmp_path / "team").chmod(0o2775)
+    return tmp_path / "team"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+@pytest.mark.parametrize("name", IN_TEAM)
+def test_a_job_without_a_file_trusts_nobody_who_can_write_to_its_directory(
+    name: str, of_team: Path, ddpkit: DDPKIT
+) -> None:
+    done = ddpkit(*IN_TEAM[name], cwd=of_team)
+    assert (done.returncode, "group 60000 can put another directory" in done.stderr) == (121, True), done.stderr
+    words = [*IN_TEAM[name]]
+    words[1:1] = ["--log-dir", str(of_team.parent / "own/logs")]  # the hint
+    assert ddpkit(*words, cwd=of_team).returncode == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+@pytest.mark.parametrize("where", ["own", "team"])
+def test_a_call_trusts_whoever_can_write_where_its_program_is(
+    where: str, of_team: Path, clean_environ: dict[str, str]
+) -> None:
+    """Ranks search modules there. The directory in which the program was started is none of them."""
+    (of_team.parent / where / "calls.py").write_text(CALLS)
+    argv = [sys.executable, str(of_team.parent / where / "calls.py")]
+    done = subprocess.run(argv, cwd=of_team, env=clean_environ, capture_output=True, text=True, timeout=60, check=False)
+    assert ("group 60000 can put another directory" in done.stdout) == (where == "own"), done
+    assert ("sbatch" in done.stdout) == (where == "team"), done  # no scheduler here: it came that far
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")

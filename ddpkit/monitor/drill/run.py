@@ -28,6 +28,7 @@ from ddpkit.monitor.drill.rows import ASKED, Judged, Result, Row, State, failed,
 from ddpkit.monitor.drill.trial import TOO_SHORT, Injector, Launch, Trial
 from ddpkit.monitor.slow import WATCHED
 from ddpkit.node import owned
+from ddpkit.node.child import with_safe_path
 
 KIND = "drill"  # of a directory that this module made
 FIRST = 600.0  # seconds for the clean run
@@ -85,7 +86,8 @@ class Drill:
         """Return the environment of a launch. A script gets a variable of it by `--env NAME`."""
         own = {self.variable: str(folder)} if self.variable else {}
         # Of variables, which come before profiles and files: one attempt, and no notice of its end.
-        return {**os.environ, **own, "DDPKIT_HANG_ACTION": "end", "DDPKIT_RETRIES": "0", "DDPKIT_ON_END": "true"}
+        own |= {"DDPKIT_HANG_ACTION": "end", "DDPKIT_RETRIES": "0", "DDPKIT_ON_END": "true"}
+        return with_safe_path({**os.environ, **own})
 
 
 def parse_faults(text: str) -> tuple[Row, ...]:

@@ -42,9 +42,10 @@ def _tried(action: Callable[..., Any]) -> Callable[..., list[Any]]:
 
 
 @_tried
-def look(workdir: str, log_dir: str, script: str, pythons: list[str], login: bool) -> dict[str, Any]:
+def look(workdir: str, log_dir: str, script: str, code: list[str], pythons: list[str], login: bool) -> dict[str, Any]:
     """Return the facts of this host. The first of `pythons` that exists is chosen. `log_dir`: below `workdir`.
 
+    `code`: names that the job's own code can have there; `script`: the one that it has, which `--sync` may bring later.
     `login`: a login shell may run, for its PATH.
     """
     if login and not shutil.which("sbatch"):
@@ -53,6 +54,7 @@ def look(workdir: str, log_dir: str, script: str, pythons: list[str], login: boo
     # A name is searched in PATH. A relative path is below the directory.
     words = [os.path.join(folder, os.path.expanduser(each)) if "/" in each else each for each in pythons]
     paths = list(map(shutil.which, words))
+    own = os.path.join(folder, script) if script else ""
     logs = os.path.join(folder, os.path.expanduser(log_dir))
     return {
         "host": socket.gethostname(),
@@ -64,7 +66,10 @@ def look(workdir: str, log_dir: str, script: str, pythons: list[str], login: boo
         else os.strerror(errno.EACCES if os.path.exists(folder) else errno.ENOENT),
         "log_dir": logs,
         # A job loads programs from there, maybe hours later.
-        "strangers": strangers(os.path.join(logs, "run"), [os.path.join(folder, script or "script")]),
+        "strangers": strangers(
+            os.path.join(logs, "run"),
+            [path for path in (os.path.join(folder, each) for each in code) if path == own or os.path.isfile(path)],
+        ),
         "has_script": not script or os.path.exists(os.path.join(folder, script)),
         "python": next((os.path.abspath(each) for each in paths if each), ""),
     }

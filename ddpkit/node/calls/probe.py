@@ -25,7 +25,7 @@ from ddpkit.node.calls.gpus import (
     read_topology,
     visible_entries,
 )
-from ddpkit.node.child import HELD, merged
+from ddpkit.node.child import HELD, NOT_FROM_HERE, merged, with_safe_path
 from ddpkit.node.env_names import env_matcher, nccl_conf
 from ddpkit.node.kernel import cpu_quota, read_text
 from ddpkit.node.owned import check_above, temporary_directory, try_to_write
@@ -42,10 +42,9 @@ ONE_INSTANCE = "MIG is on, and a process sees one instance: one rank"
 LOOK_LIMIT = 10.0  # seconds for the node's Python to say which torch it would import
 # Where the job's Python would import torch from, which version, and whether pip refuses to install there (PEP 668) or
 # cannot write to a virtual environment. To import it, or only json or re, takes longer.
-# A torch.py of the working directory is none that every script would get: see `launchers.shell.NOT_FROM_HERE`.
+# A torch.py of the working directory is none that every script would get: see `node/child.py`.
 _TORCH = r"""
 import os, sys
-sys.path[:1] != [""] or sys.path.pop(0)
 place = version = problem = sealed = ""
 try:
     if sys.prefix == sys.base_prefix:
@@ -269,9 +268,9 @@ def _ask_torch(python: str, workdir: str, env: dict[str, str]) -> subprocess.Pop
     """Start the job's Python as a rank is started, with a question."""
     try:
         return subprocess.Popen(
-            [os.path.expanduser(python), "-c", _TORCH],
+            [os.path.expanduser(python), "-c", NOT_FROM_HERE + _TORCH],
             cwd=workdir if os.path.isdir(workdir) else "/",
-            env=env,
+            env=with_safe_path(env),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

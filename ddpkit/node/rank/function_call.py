@@ -198,9 +198,8 @@ def _provide_cloudpickle(version: str, texts: dict[str, str]) -> None:
 
 def _set_path(entries: list[str]) -> None:
     """Search modules where the launcher's side does. A relative entry is one of the working directory."""
-    known = [entry for entry in sys.path if entry]
     new = [os.path.normpath(os.path.join(os.getcwd(), entry)) for entry in entries]
-    sys.path[:] = [*new, *(entry for entry in known if entry not in new)]
+    sys.path[:] = [*new, *(entry for entry in sys.path if entry not in new)]
 
 
 def _write(path: str, content: bytes) -> None:

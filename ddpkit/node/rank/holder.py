@@ -63,11 +63,10 @@ class Holder:
     def __init__(self, modules: list[str]) -> None:
         self.environ = dict(os.environ)
         self.python = os.path.abspath(sys.executable)
-        self.path = sys.path[1:] if sys.path[:1] == [""] else list(sys.path)
-        folders = [each for each in self.path if os.path.basename(each) in ("site-packages", "dist-packages")]
+        sys.path.pop(0)  # the directory of its own file. The current one is the launch's to say
+        folders = [each for each in sys.path if os.path.basename(each) in ("site-packages", "dist-packages")]
         self.stamps = {each: _stamp(each) for each in folders}
         own = _descriptors()
-        sys.path[:] = self.path  # the current directory is the launch's to say
         self.unsafe = import_modules(modules)
         files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
         self.stamps.update((each, _stamp(each)) for each in files if each)
