@@ -64,7 +64,8 @@ def takers_of(connection: socket.socket) -> set[int] | None:
         found |= {user for user, _, state, _ in rows if state == LISTENS}
     if ends:
         return found
-    is_open = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1) == b"\1"
+    number = getattr(socket, "TCP_INFO", None)  # of Linux
+    is_open = number is None or connection.getsockopt(socket.IPPROTO_TCP, number, 1) == b"\1"
     return None if is_open else set()  # the kernel hands it on, as to a container
 
 
