@@ -83,7 +83,7 @@ def test_commands_parse(
 ) -> None:
     words = shlex.split(line, comments=True)[1:]
     for name in ("train.py", "train_distributed.py", "train_parallel.py"):
-        (tmp_path / name).write_text("# reads CKPT_DIR\n")
+        (tmp_path / name).write_text("# reads CKPT_DIR, --out and --checkpoint-dir\n")
     (tmp_path / "train.sh").touch(0o755)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     if words[0] == "init":  # into a folder where nothing is in the way
