@@ -63,7 +63,14 @@ def test_a_file_system_and_a_gpu_have_the_keys_of_their_types(gathered: dict[str
     ],
 )
 def test_a_login_host_answers_texts_of_one_line(lie: dict[str, object], tmp_path: Path) -> None:
-    words = {"workdir": str(tmp_path), "log_dir": "logs", "script": "", "pythons": ["python3"], "login": False}
+    words = {
+        "workdir": str(tmp_path),
+        "log_dir": "logs",
+        "script": "",
+        "code": [],
+        "pythons": ["python3"],
+        "login": False,
+    }
     value, number, path = login_host.look(**words)
     assert node_facts.is_answer("login_host.look", [value, number, path])
     assert not node_facts.is_answer("login_host.look", [{**value, **lie}, number, path])
