@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 
-PATIENCE = 120.0  # seconds
+PATIENCE = 240.0  # seconds: on a busy machine three imports of torch take a minute
 
 
 def environment(**extra: str) -> dict[str, str]:
@@ -44,5 +44,10 @@ def run_ranks(world: int, present: list[int], code: str, *args: str) -> dict[int
         started[rank] = subprocess.Popen(
             argv, env=env, cwd="/", text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
-    said = {rank: process.communicate(timeout=PATIENCE)[0] for rank, process in started.items()}
+    try:
+        said = {rank: process.communicate(timeout=PATIENCE)[0] for rank, process in started.items()}
+    finally:
+        for process in started.values():
+            with process:  # closes its pipe, and waits
+                process.kill()
     return {rank: (process.returncode, said[rank]) for rank, process in started.items()}
