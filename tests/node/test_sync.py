@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -24,6 +25,14 @@ from ddpkit.node.calls import sync
 
 OLD, NEW = 1_600_000_000 * 10**9, 1_700_000_000 * 10**9
 FILE, FOLDER, LINK = stat.S_IFREG | 0o644, stat.S_IFDIR | 0o755, stat.S_IFLNK | 0o777
+
+
+@pytest.fixture(autouse=True)
+def signals() -> Iterator[None]:
+    """What a node ignores while files are copied is not ignored by the tests after these."""
+    before = signal.getsignal(signal.SIGIO)
+    yield
+    signal.signal(signal.SIGIO, before)
 
 
 def seen(mode: int, size: int, when: int) -> os.stat_result:
