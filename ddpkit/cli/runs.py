@@ -61,8 +61,9 @@ def choose(run: str | None, command: str) -> Run:
     """Return the run that the user named, else one of this project; of several, name it on standard error."""
     from ddpkit.run import status
 
-    chosen = status.choose(run, command)
-    mine = status.runs_of_project(status.runs_near()) if run is None else []
+    near = status.runs_near() if run is None else []
+    chosen = status.choose(run, command, near=near)
+    mine = status.runs_of_project(near)
     if len(mine) > 1:
         which = "" if mine[0].run_id == chosen.run_id else " that is running"
         note(f"run {chosen.run_id}, the newest of this project{which}")

@@ -279,7 +279,7 @@ def _is_group(number: int) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:  # of processes of another user
-        return True
+        pass
     return True
 
 

@@ -277,9 +277,14 @@ def connect(port: int) -> socket.socket:
     raise ConnectionAbortedError  # it is over, and nobody can tell whose it was
 
 
+def strangers_among(users: set[int] | None) -> set[int]:
+    """Return those of some users who are neither this one nor root, the proxy of a container's port."""
+    return (users or set()) - {os.geteuid(), 0}
+
+
 def check_users(port: int, users: set[int] | None) -> None:
     """End this process where there is another user than this one or root among those of a port of this host."""
-    others = (users or set()) - {os.geteuid(), 0}
+    others = strangers_among(users)
     if others:
         import pwd
 

@@ -179,12 +179,19 @@ def get_statuses(runs: Sequence[Run]) -> list[RunStatus]:
         return list(pool.map(get_status, runs))
 
 
-def choose(word: str | None, command: str, *, acts: bool = False, newest: bool = False) -> Run:
+def choose(
+    word: str | None,
+    command: str,
+    *,
+    acts: bool = False,
+    newest: bool = False,
+    near: list[IndexEntry] | None = None,
+) -> Run:
     """Return the run that a word names; without one the newest of this project, first among those that run.
 
     Never a run of another project without its id. `acts`: the command changes the run. It is then none of a project
-    above, and none of several that run. `newest`: choose the newest, also where an older one runs. `command`: what the
-    user can type instead, with `{}` for the run. Raises UsageError.
+    above, and none of several that run. `newest`: choose the newest, also where an older one runs. `near`: what
+    `runs_near` has returned. `command`: what the user can type instead, with `{}` for the run. Raises UsageError.
     """
     project = current_project()
     if word is not None:
@@ -192,7 +199,7 @@ def choose(word: str | None, command: str, *, acts: bool = False, newest: bool =
         if acts:
             return run_index.find_target(word, known, project, command, by_name=True)
         return run_index.find_run(word, known, command)
-    known = runs_near(acts=acts)
+    known = runs_near(acts=acts) if near is None else near
     mine = runs_of_project(known, acts=acts)
     not_ended = [entry for entry in mine if entry.run and not entry.run.state.ended]
     living = _living(not_ended, every=acts)

@@ -6,12 +6,11 @@ Standard library only, Python 3.8 and later.
 from __future__ import annotations
 
 import http.client
-import os
 import socket
 import time
 
 from ddpkit.node.owned import user_name
-from ddpkit.node.relay import takers_of, users_of
+from ddpkit.node.relay import strangers_among, takers_of, users_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ def wait(port: int, path: str | None, limit: float, ranks: object = None) -> dic
 
 
 def _check_users(users: set[int] | None) -> None:
-    others = (users or set()) - {os.geteuid(), 0}  # root: the proxy of a container's port
+    others = strangers_among(users)
     if others:
         raise _StrangerError(others)
 
